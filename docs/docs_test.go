@@ -187,7 +187,7 @@ func TestAccessLogIsDocumented(t *testing.T) {
 func TestMetricsAreDocumented(t *testing.T) {
 	const document = "docs/reference/metrics.md"
 	known := regexp.MustCompile(`haproxy_\w+`).FindAllString(read(t, document), -1)
-	for _, file := range []string{"internal/operator/metrics/metrics.go", "internal/agent/metrics.go", "internal/health/version.go"} {
+	for _, file := range []string{"internal/operator/metrics/metrics.go", "internal/agent/metrics.go", "internal/requestmetrics/requestmetrics.go", "internal/health/version.go"} {
 		found := regexp.MustCompile(`"(gateway_\w+)"`).FindAllStringSubmatch(read(t, file), -1)
 		if len(found) == 0 {
 			t.Errorf("%s has no metrics", file)

@@ -158,7 +158,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	var working sync.WaitGroup
-	if err := a.serveRelay(ctx); err != nil {
+	if err := errors.Join(a.serveRelay(ctx), a.serveRequests(ctx)); err != nil {
 		return errors.Join(err, server.Stop())
 	}
 	if a.report != nil {

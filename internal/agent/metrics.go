@@ -14,6 +14,7 @@ import (
 
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/logging"
+	"gateway/internal/requestmetrics"
 )
 
 var (
@@ -48,7 +49,11 @@ var (
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(loads, loadFailures, reloadsDelayed, liveGeneration, propagation)
 	legacyregistry.CustomMustRegister(&decisions)
+	legacyregistry.RawMustRegister(requests)
 })
+
+// requests are the histograms of requests.
+var requests = requestmetrics.New()
 
 // decisions are the decisions of filters about requests. The agent asks HAProxy for them whenever Prometheus asks the
 // agent.

@@ -14,16 +14,30 @@ import (
 
 // serveRelay accepts the connections of HAProxy to its peers.
 func (a *Agent) serveRelay(ctx context.Context) error {
-	path := a.options.Paths.PodsSocket()
-	if err := os.RemoveAll(path); err != nil { // that of an agent before
-		return fmt.Errorf("failed to make way for HAProxy's peers: %w", err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	listener, err := listen(ctx, a.options.Paths.PodsSocket())
 	if err != nil {
 		return fmt.Errorf("failed to listen for HAProxy's peers: %w", err)
 	}
 	go a.relay.Serve(ctx, listener)
 	return nil
+}
+
+// serveRequests takes what HAProxy writes about requests, to be measured.
+func (a *Agent) serveRequests(ctx context.Context) error {
+	listener, err := listen(ctx, a.options.Paths.RequestsSocket())
+	if err != nil {
+		return fmt.Errorf("failed to listen for what HAProxy measures: %w", err)
+	}
+	go requests.Serve(ctx, listener)
+	return nil
+}
+
+// listen listens on a Unix socket, which an agent before may have left.
+func listen(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.RemoveAll(path); err != nil {
+		return nil, err
+	}
+	return (&net.ListenConfig{}).Listen(ctx, "unix", path)
 }
 
 // observePods finds the other pods, and tells HAProxy if there are rate limits.

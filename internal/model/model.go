@@ -47,6 +47,8 @@ type Settings struct {
 	Compression *Compression
 	// HTTP3MaxAge is how long clients may remember that a port speaks HTTP/3, in seconds; 0: none does.
 	HTTP3MaxAge int32
+	// RequestMetrics is ByRoute, ByRule, or "" where requests are not measured.
+	RequestMetrics string
 	// ErrorPages are what clients get in place of the texts of the proxy's own errors, by status.
 	ErrorPages map[int32]ErrorPage
 	// Cache is how much is stored of the answers of rules that want it.

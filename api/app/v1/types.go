@@ -156,6 +156,12 @@ type GatewaySpec struct {
 	// +optional
 	Http3 *HTTP3 `json:"http3,omitempty"`
 
+	// Measure the requests of each route or rule: the agents' metrics get histograms of their times and sizes, by the
+	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:
+	// no histograms.
+	// +optional
+	RequestMetrics RequestMetrics `json:"requestMetrics,omitempty"`
+
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	// +optional
 	// +listType=atomic

@@ -118,6 +118,18 @@ type HTTP3 struct {
 	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
 }
 
+// RequestMetrics says what requests are measured for.
+//
+// +kubebuilder:validation:Enum=ByRoute;ByRule
+type RequestMetrics string
+
+const (
+	// RequestMetricsByRoute has a histogram for each route.
+	RequestMetricsByRoute RequestMetrics = "ByRoute"
+	// RequestMetricsByRule has a histogram for each rule of a route.
+	RequestMetricsByRule RequestMetrics = "ByRule"
+)
+
 // MediaType is a type and a subtype, in lower case.
 //
 // +kubebuilder:validation:MaxLength=128

@@ -96,6 +96,9 @@ func (p Paths) PodsSocket() string { return p.RunDir + "/pods.sock" }
 // WorkerSocket returns the path of the socket of the worker's command line.
 func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
 
+// RequestsSocket returns the path of the socket where HAProxy sends a line about each request, to be measured.
+func (p Paths) RequestsSocket() string { return p.RunDir + "/requests.sock" }
+
 // MirrorSocket returns the path of the socket that takes copies of requests.
 func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
 

@@ -26,6 +26,9 @@ func (r *Renderer) routingLines() []ir.Line {
 		"log-format '" + requestLog + "'",
 		"error-log-format '" + errorLog + "'",
 	}
+	if r.in.Table.RequestMetrics != "" {
+		lines = append(lines, measureLog)
+	}
 	isTrusting := len(r.in.Table.TrustedProxies) > 0
 	if isTrusting {
 		// Idle connections are kept for longer than trusted proxies keep them, so that none sends a request on one that

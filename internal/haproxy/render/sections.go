@@ -53,6 +53,7 @@ func (r *Renderer) addSections() {
 	r.section(ir.ReloadSettings, "global", globalLines(in)...)
 	r.section(ir.ReloadSettings, "defaults common", slices.Concat(commonLines, r.errorLines())...)
 	if isRouting {
+		r.addRequestMetrics()
 		filters.Add(r.env(), &r.sections)
 		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
 		r.section(ir.ReloadSettings, "defaults backends from common", backendLines(in.Table.Compression)...)

@@ -74,6 +74,7 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	if spec.Http3 != nil {
 		t.to.HTTP3MaxAge = or(spec.Http3.MaxAgeSeconds, 3600)
 	}
+	t.to.RequestMetrics = string(spec.RequestMetrics)
 	t.to.ErrorPages = errorPages(spec.ErrorPages)
 	cache := or(spec.Cache, appv1.ResponseCache{})
 	t.to.Cache = model.Cache{

@@ -195,6 +195,7 @@ var invalid = []refusal{
 	{"answers of any type to compress", "", http + ", compression: {contentTypes: ['text/*']}}", []string{"spec.compression.contentTypes[0]: Invalid value"}},
 	{"a type of answers with a line break", "", http + ", compression: {contentTypes: [\"text/a\\nb\"]}}", []string{"spec.compression.contentTypes[0]: Invalid value"}},
 	{"answers of less than nothing to compress", "", http + ", compression: {minBytes: -1}}", []string{"spec.compression.minBytes: Invalid value: -1"}},
+	{"requests that are measured by path", "", http + ", requestMetrics: ByPath}", []string{"spec.requestMetrics: Unsupported value: \"ByPath\""}},
 	{"HTTP/3 that is forgotten at once", "", http + ", http3: {maxAgeSeconds: 0}}", []string{"spec.http3.maxAgeSeconds: Invalid value: 0"}},
 	{"pages for no status", "", http + ", errorPages: [{statuses: [], body: a}]}", []string{"spec.errorPages[0].statuses: Invalid value: 0"}},
 	{"pages for a status of backends", "", http + ", errorPages: [{statuses: [418], body: a}]}", []string{"spec.errorPages[0].statuses[0]: Unsupported value: 418"}},

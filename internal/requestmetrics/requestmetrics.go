@@ -1,0 +1,130 @@
+// Package requestmetrics makes histograms of the lines that HAProxy writes about requests (see render/measure.go).
+package requestmetrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxSeries is how many routes or rules, each by the class of the status, have histograms. Those beyond share one.
+const maxSeries = 4000
+
+// idleCollections is after how many collections without a request a route or rule may lose its histograms to another.
+const idleCollections = 10
+
+// Collector has the histograms. It may be used by several goroutines.
+type Collector struct {
+	duration, response, received, sent *prometheus.HistogramVec
+	lost                               prometheus.Counter
+	// limit is how many series there may be beside the shared one.
+	limit int
+
+	mu sync.Mutex
+	// series are by what keyOf returns.
+	series map[string]*series
+	// collections counts how often Prometheus has asked.
+	collections int
+}
+
+// series are the histograms of the requests of a route or rule whose status is of a class.
+type series struct {
+	labels                             []string
+	duration, response, received, sent prometheus.Observer
+	// used is the number of the collection after which it was used last.
+	used int
+}
+
+// New returns a Collector without requests.
+func New() *Collector {
+	vec := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: buckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+		}, []string{"route", "rule", "code"})
+	}
+	seconds := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60}
+	bytes := prometheus.ExponentialBuckets(256, 8, 8) // 256 B to 512 MiB
+	return &Collector{
+		duration: vec("gateway_request_duration_seconds", "Time from the first byte of a request to the end of its response.", seconds),
+		response: vec("gateway_backend_response_seconds", "Time until a backend has sent the headers of its response.", seconds),
+		received: vec("gateway_request_size_bytes", "Bytes received of a request, with its headers.", bytes),
+		sent:     vec("gateway_response_size_bytes", "Bytes sent of a response, with its headers.", bytes),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gateway_request_metrics_lost_total", Help: "Requests that are in no histogram, because the agent was too slow for HAProxy.",
+		}),
+		series: map[string]*series{}, limit: maxSeries,
+	}
+}
+
+// Describe is that of a prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, vec := range c.histograms() {
+		vec.Describe(ch)
+	}
+	c.lost.Describe(ch)
+}
+
+// Collect is that of a prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	c.collections++
+	c.mu.Unlock()
+	for _, vec := range c.histograms() {
+		vec.Collect(ch)
+	}
+	c.lost.Collect(ch)
+}
+
+func (c *Collector) histograms() []*prometheus.HistogramVec {
+	return []*prometheus.HistogramVec{c.duration, c.response, c.received, c.sent}
+}
+
+// observe takes a request in.
+func (c *Collector) observe(r request) {
+	c.mu.Lock()
+	key := r.key
+	found, ok := c.series[string(key)]
+	if !ok {
+		found = c.add(string(key), r)
+	}
+	found.used = c.collections
+	c.mu.Unlock()
+	found.duration.Observe(float64(r.duration) / 1000)
+	if r.response >= 0 {
+		found.response.Observe(float64(r.response) / 1000)
+	}
+	found.received.Observe(float64(r.received))
+	found.sent.Observe(float64(r.sent))
+}
+
+// add adds the series of a request. Where there are too many, it replaces those that are idle, or returns the shared
+// one.
+func (c *Collector) add(key string, r request) *series {
+	labels := []string{string(r.route), string(r.rule), r.class()}
+	if len(c.series) >= c.limit {
+		c.removeIdle()
+	}
+	if len(c.series) >= c.limit {
+		key, labels = "", []string{"", "", ""}
+		if shared, ok := c.series[key]; ok {
+			return shared
+		}
+	}
+	added := &series{
+		labels: labels, duration: c.duration.WithLabelValues(labels...), response: c.response.WithLabelValues(labels...),
+		received: c.received.WithLabelValues(labels...), sent: c.sent.WithLabelValues(labels...),
+	}
+	c.series[key] = added
+	return added
+}
+
+func (c *Collector) removeIdle() {
+	for key, s := range c.series {
+		if s.used < c.collections-idleCollections {
+			for _, vec := range c.histograms() {
+				vec.DeleteLabelValues(s.labels...)
+			}
+			delete(c.series, key)
+		}
+	}
+}

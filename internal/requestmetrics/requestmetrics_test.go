@@ -1,0 +1,127 @@
+package requestmetrics
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// framed returns lines as HAProxy sends them.
+func framed(lines ...string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "%d %s", len(line), line)
+	}
+	return b.String()
+}
+
+// gather returns the metrics by name.
+func gather(t *testing.T, c *Collector) map[string][]*dto.Metric {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]*dto.Metric{}
+	for _, family := range families {
+		found[family.GetName()] = family.GetMetric()
+	}
+	return found
+}
+
+func TestLines(t *testing.T) {
+	c := New()
+	err := c.read(strings.NewReader(framed(
+		"443 1 200 12 10 300 5000 shop/web 0", "443 2", "443 3 200 2000 +10 300 5000 shop/web 0", "443 4 404 1 -1 80 120 - -", "443 5 broken", "80 1 503 5 -1 1 2 shop/web 0",
+	)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, got := gather(t, c), map[string]string{}
+	for _, name := range []string{"gateway_request_duration_seconds", "gateway_backend_response_seconds", "gateway_request_size_bytes", "gateway_response_size_bytes"} {
+		for _, m := range metrics[name] {
+			var labels []string
+			for _, label := range m.GetLabel() {
+				labels = append(labels, label.GetName()+"="+label.GetValue())
+			}
+			key := name + " " + strings.Join(labels, " ")
+			got[key] = fmt.Sprintf("%d %g", m.GetHistogram().GetSampleCount(), m.GetHistogram().GetSampleSum())
+			if len(m.GetHistogram().GetBucket()) == 0 || m.GetHistogram().Schema == nil {
+				t.Errorf("%s has not both classic and native buckets", key)
+			}
+		}
+	}
+	for key, want := range map[string]string{
+		"gateway_request_duration_seconds code=2xx route=shop/web rule=0": "2 2.012",
+		"gateway_backend_response_seconds code=2xx route=shop/web rule=0": "2 0.02",
+		"gateway_request_size_bytes code=2xx route=shop/web rule=0":       "2 600",
+		"gateway_response_size_bytes code=2xx route=shop/web rule=0":      "2 10000",
+		"gateway_request_duration_seconds code=4xx route= rule=":          "1 0.001",
+		"gateway_backend_response_seconds code=4xx route= rule=":          "0 0",
+		"gateway_request_duration_seconds code=5xx route=shop/web rule=0": "1 0.005",
+	} {
+		if got[key] != want {
+			t.Errorf("%s: got %q, want %q", key, got[key], want)
+		}
+	}
+}
+
+// TestLostLines: what HAProxy could not hand over is counted, and turns of its threads are not.
+func TestLostLines(t *testing.T) {
+	c := New()
+	if err := c.read(strings.NewReader(framed("443 10", "443 12", "443 11", "80 5", "443 1012", "443 1013"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := gather(t, c)["gateway_request_metrics_lost_total"][0].GetCounter().GetValue(); got != 999 {
+		t.Errorf("%g lines are lost, want 999", got)
+	}
+}
+
+// TestManyRoutes: their number is bounded, and those without requests make room.
+func TestManyRoutes(t *testing.T) {
+	const limit = 20
+	c := New()
+	c.limit = limit
+	ask := func(from, to int) {
+		var lines []string
+		for i := from; i < to; i++ {
+			lines = append(lines, fmt.Sprintf("443 %d 200 1 1 1 1 shop/r%d -", i, i))
+		}
+		if err := c.read(strings.NewReader(framed(lines...))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(0, limit+2)
+	if n := len(gather(t, c)["gateway_request_duration_seconds"]); n != limit+1 {
+		t.Errorf("%d routes, want %d and one for all others", n, limit)
+	}
+	for range idleCollections {
+		gather(t, c)
+	}
+	ask(limit+2, limit+3)
+	if n := len(gather(t, c)["gateway_request_duration_seconds"]); n != 1 {
+		t.Errorf("%d routes are left, want the one that has requests", n)
+	}
+}
+
+func TestBrokenFrames(t *testing.T) {
+	for _, text := range []string{"x ", "9999999 ", "5 ab", "-1 a", strings.Repeat("1", 70_000)} {
+		if err := New().read(strings.NewReader(text)); err == nil {
+			t.Errorf("%.20q is taken", text)
+		}
+	}
+}
+
+func BenchmarkLine(b *testing.B) {
+	c, numbers := New(), map[string]int64{}
+	line := []byte("443 1 200 12 10 300 5000 shop/web 0")
+	b.ReportAllocs()
+	for b.Loop() {
+		c.take(line, numbers)
+	}
+}
