@@ -575,6 +575,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: requestMetrics
+      type:
+        scalar: string
     - name: service
       type:
         namedType: gateway.api.app.v1.ServiceSpec
@@ -678,6 +681,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: requestMetrics
+      type:
+        scalar: string
     - name: routes
       type:
         list:

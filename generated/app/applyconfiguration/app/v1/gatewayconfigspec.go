@@ -24,6 +24,10 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// Offer HTTP/3 on the ports of HTTPS listeners.
 	Http3 *HTTP3ApplyConfiguration `json:"http3,omitempty"`
+	// Measure the requests of each route or rule: the agents' metrics get histograms of their times and sizes, by the
+	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:
+	// no histograms.
+	RequestMetrics *appv1.RequestMetrics `json:"requestMetrics,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
 	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the
@@ -87,6 +91,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithCompression(value *Compression
 // If called multiple times, the Http3 field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithHttp3(value *HTTP3ApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
 	b.Http3 = value
+	return b
+}
+
+// WithRequestMetrics sets the RequestMetrics field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RequestMetrics field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithRequestMetrics(value appv1.RequestMetrics) *GatewayConfigSpecApplyConfiguration {
+	b.RequestMetrics = &value
 	return b
 }
 
