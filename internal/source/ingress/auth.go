@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	appv1 "gateway/api/app/v1"
@@ -17,7 +18,7 @@ const (
 	authNote = "the Service gets the headers Authorization and Cookie: name others in requestHeaders\n" +
 		"the Service gets X-Forwarded-Method and -Uri in place of X-Original-Method and -URL\n" +
 		"clients get the Service's answers of 3xx and 4xx, and 503 if there is none"
-	authURL      = "only a Service of the same namespace can be asked, as http://NAME.NAMESPACE.svc:PORT/PATH"
+	authURL      = "only a Service can be asked, as http://NAME.NAMESPACE.svc:PORT/PATH"
 	authHeaders  = "the backend gets up to 16 headers, whose names have letters, digits and \"-\" and do not frame a message"
 	authSignIn   = "clients are not led there: have the Service answer with a redirect"
 	authRedirect = "the Service gets no X-Auth-Request-Redirect: it has X-Forwarded-Uri"
@@ -39,11 +40,11 @@ var authPath = regexp.MustCompile(`^/[A-Za-z0-9._~!&'()*+,;=:@%/?-]*$`)
 
 // setAuth lets a Service decide about requests.
 func setAuth(s *settings, value string) string {
-	ref, path, ok := serviceOf(value, s.ingress.Namespace)
+	service, port, path, ok := serviceOf(value)
 	if !ok {
 		return s.close(s.annotation, authURL)
 	}
-	auth := &appv1.ExternalAuth{BackendRef: ref, Path: path}
+	auth := &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: service.Name, Port: port}, Path: path}
 	for _, name := range s.list("auth-response-headers", "") {
 		if !isMatchableHeader(name) || !isChangeableHeader(name) || len(auth.ResponseHeaders) == mostAuthHeaders {
 			// A client could send the header in place of the Service.
@@ -51,27 +52,28 @@ func setAuth(s *settings, value string) string {
 		}
 		auth.ResponseHeaders = append(auth.ResponseHeaders, appv1.HeaderName(name))
 	}
-	s.auth = auth
+	s.auth, s.authNamespace = auth, service.Namespace
 	s.guardsOf = append(s.guardsOf, s.annotation)
 	return authNote
 }
 
-// serviceOf returns the Service that a URL leads to, and the path. nginx resolves names by DNS, in full.
-func serviceOf(text, namespace string) (ref appv1.ExternalAuthBackendRef, path string, ok bool) {
+// serviceOf returns the Service that a URL leads to, its port, and the path. nginx resolves names by DNS, in full.
+func serviceOf(text string) (service types.NamespacedName, number int32, path string, ok bool) {
 	target, err := url.Parse(text)
 	if err != nil || target.Scheme != "http" || target.User != nil || strings.ContainsAny(text, "$#") {
-		return ref, "", false
+		return service, 0, "", false
 	}
 	labels := strings.Split(strings.TrimSuffix(target.Hostname(), "."), ".")
 	port, err := strconv.ParseUint(cmp.Or(target.Port(), "80"), 10, 16)
-	if err != nil || port == 0 || len(labels) < 3 || labels[1] != namespace || labels[2] != "svc" || !isServiceName(labels[0]) {
-		return ref, "", false
+	if err != nil || port == 0 || len(labels) < 3 || labels[2] != "svc" || !isServiceName(labels[0]) || len(validation.IsDNS1123Label(labels[1])) > 0 {
+		return service, 0, "", false
 	}
 	path = cmp.Or(target.EscapedPath(), "/")
 	if target.RawQuery != "" {
 		path += "?" + target.RawQuery
 	}
-	return appv1.ExternalAuthBackendRef{Name: labels[0], Port: int32(port)}, path, len(path) <= 1024 && authPath.MatchString(path)
+	service = types.NamespacedName{Namespace: labels[1], Name: labels[0]}
+	return service, int32(port), path, len(path) <= 1024 && authPath.MatchString(path)
 }
 
 // setPasswords asks for users and passwords of a Secret, if the Secret exists.

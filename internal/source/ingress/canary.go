@@ -115,9 +115,6 @@ func (s *site) splitRule(h *host, l *location, r rule, main *gatewayv1.HTTPBacke
 		return []rule{r}
 	}
 	s.noteSharedCanary(h, l)
-	if len(c.choices()) > 0 && *r.Matches[0].Path.Type == gatewayv1.PathMatchRegularExpression && len(h.locations) > 1 {
-		l.note(l.canary.name(), "%s%s: of expressions, those with a header are tried first: nginx goes by the path first", h, l.path)
-	}
 	var rules []rule
 	for _, choice := range c.choices() {
 		conditional := r.deepCopy()

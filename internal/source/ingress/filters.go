@@ -144,14 +144,16 @@ const maxHeaders = 16
 
 // setMirror sends copies of requests to a Service.
 func setMirror(s *settings, value string) string {
-	const onlyServices = "only a Service of the namespace gets copies, from http://NAME.NAMESPACE.svc:PORT$request_uri"
-	ref, _, ok := serviceOf(strings.TrimSuffix(value, "$request_uri"), s.ingress.Namespace)
+	const onlyServices = "only a Service gets copies, from http://NAME.NAMESPACE.svc:PORT$request_uri"
+	service, port, _, ok := serviceOf(strings.TrimSuffix(value, "$request_uri"))
 	if !ok || !strings.HasSuffix(value, "$request_uri") {
 		return onlyServices
 	}
 	s.addFilter(gatewayv1.HTTPRouteFilter{
 		Type: gatewayv1.HTTPRouteFilterRequestMirror, RequestMirror: &gatewayv1.HTTPRequestMirrorFilter{
-			BackendRef: gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(ref.Name), Port: &ref.Port},
+			BackendRef: gatewayv1.BackendObjectReference{
+				Name: gatewayv1.ObjectName(service.Name), Namespace: new(gatewayv1.Namespace(service.Namespace)), Port: &port,
+			},
 		},
 	})
 	return "bodies without Content-Length, or of more than 15 KiB, are not copied"

@@ -12,8 +12,8 @@ func (s *settings) guards(annotation string) bool {
 	return s.values[annotation] != "" && (annotation == "auth-tls-secret" || s.canary == nil)
 }
 
-// addGuards notes the first Ingress with each annotation. nginx then applies it to all paths of the host, of any Ingress
-// and namespace.
+// addGuards notes the first Ingress with each annotation. nginx then applies it to all paths of the host, of any
+// Ingress and namespace.
 func (h *host) addGuards(settings *settings) {
 	for _, annotation := range keysOf(hostGuards) {
 		if h.guards[annotation] == nil && settings.guards(annotation) {

@@ -51,8 +51,9 @@ spec:
 	}
 }
 
-// TestPasswordsOfOtherNamespaces: the proxies mount Secrets of their own namespace, so the routes are there.
-func TestPasswordsOfOtherNamespaces(t *testing.T) {
+// TestGuardsOfOtherNamespaces: routes are where the proxies can mount a Secret with users, or where the Service is that
+// is asked.
+func TestGuardsOfOtherNamespaces(t *testing.T) {
 	const passwords = Prefix + "auth-type: basic, " + Prefix + "auth-secret: users"
 	result := convertText(t, pathOf("b", "web", "shop.test", "/", passwords))
 	rule := flatten(result)[0]
@@ -64,6 +65,11 @@ func TestPasswordsOfOtherNamespaces(t *testing.T) {
 		return strings.HasSuffix(n.Text, "copy Secret b/users to namespace a, that of the Gateway")
 	}) {
 		t.Errorf("got the notes %q", result.Notes)
+	}
+	result = convertText(t, pathOf("b", "web", "shop.test", "/", Prefix+"auth-url: http://login.c.svc/"))
+	rule, grants = flatten(result)[0], objects[*gatewayv1.ReferenceGrant](result)
+	if !strings.HasPrefix(rule.route, "c/") || or(rule.BackendRefs[0].Namespace, "") != "b" || len(grants) != 1 || grants[0].Spec.From[0].Namespace != "c" {
+		t.Errorf("with a Service to ask in another namespace, got the rule %+v and grants %+v", rule, grants)
 	}
 	result = convertText(t, pathOf("b", "web", "shop.test", "/", passwords+", "+Prefix+"auth-url: http://login.b.svc/"))
 	if got := limits(result); !slices.Equal(got, []string{"/ 503"}) {
@@ -87,6 +93,17 @@ func TestOrderOfNamespaces(t *testing.T) {
 		if got := limits(convertText(t, text, test.open...)); !slices.Equal(got, test.want) {
 			t.Errorf("guarded in %s, open %q: got %q, want %q", test.guarded, test.open, got, test.want)
 		}
+	}
+}
+
+// TestCanaryBesideAGuard: rules with a header come before other expressions, so a canary's may not be there.
+func TestCanaryBesideAGuard(t *testing.T) {
+	const canary = Prefix + "canary: 'true', " + Prefix + "canary-by-header: X-Canary"
+	text := pathOf(home, "guarded", "a.test", "/secret", Prefix+"use-regex: 'true', "+Prefix+"whitelist-source-range: 10.0.0.0/8") +
+		pathOf(home, "web", "a.test", "/s", "") + pathOf(home, "web-canary", "a.test", "/s", canary)
+	want := []string{"(?i)/secret.* Service guarded allow [10.0.0.0/8] deny []", "(?i)/s.* 503"}
+	if got := limits(convertText(t, text)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -392,9 +392,11 @@ func (s *site) grant(from, namespace, service string) *gatewayv1.Namespace {
 	grant := s.grants[namespace]
 	if grant == nil {
 		grant = &gatewayv1.ReferenceGrant{}
-		grant.Spec.From = []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: gatewayv1.Namespace(from)}}
 		add(&s.others, grant, namespace, s.gateways[0])
 		s.grants[namespace] = grant
+	}
+	if route := (gatewayv1.ReferenceGrantFrom{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: gatewayv1.Namespace(from)}); !slices.Contains(grant.Spec.From, route) {
+		grant.Spec.From = append(grant.Spec.From, route)
 	}
 	if !slices.ContainsFunc(grant.Spec.To, func(to gatewayv1.ReferenceGrantTo) bool { return string(*to.Name) == service }) {
 		grant.Spec.To = append(grant.Spec.To, gatewayv1.ReferenceGrantTo{Kind: "Service", Name: new(gatewayv1.ObjectName(service))})

@@ -98,13 +98,14 @@ func (l *location) isWide() bool {
 }
 
 // keepOrder closes what would be tried before a location with guards, and by nginx after it: expressions are in the
-// order of their routes, and those in that of namespaces.
+// order of their routes, and those in that of namespaces. Those with a header, which canaries have, come before others.
 func (s *site) keepOrder(h *host, matches []pathMatch) {
 	isOpen := func(name string) bool { return slices.Contains(s.open, name) }
 	for i, first := range h.locations {
 		for j := i + 1; j < len(matches) && matches[i].kind == expression; j++ {
 			l, then := h.locations[j], ""
-			if l.closed || matches[j].kind != expression || l.home() >= first.home() {
+			jumps := l.home() < first.home() || l.canary != nil && len(l.canary.settings.canary.choices()) > 0
+			if l.closed || matches[j].kind != expression || !jumps {
 				continue
 			}
 			if first.isGuarded() && !slices.ContainsFunc(first.guardsOf, isOpen) {

@@ -18,10 +18,15 @@ type placed struct {
 	redirect *rule
 }
 
-// home is the namespace of the routes for a location. The proxies mount Secrets with users from their own namespace.
+// home is the namespace of the routes for a location. The proxies mount Secrets with users from their own namespace,
+// and a RouteFilter names a Service of its namespace.
 func (l *location) home() string {
-	if l.basic != nil && !l.closed && l.redirect == nil {
+	switch {
+	case l.closed || l.redirect != nil:
+	case l.basic != nil:
 		return l.Namespace
+	case l.auth != nil:
+		return l.authNamespace
 	}
 	return l.ingress.Namespace
 }
@@ -34,15 +39,20 @@ func (s *site) rules(h *host) []placed {
 		l := h.locations[root]
 		all = append(all, placed{l.ingress.Namespace, []rule{rootRule(l.appRoot)}, nil})
 	}
+	for _, l := range h.locations {
+		if l.defaults["auth-url"] && slices.ContainsFunc(l.noAuth, func(path string) bool { return strings.HasPrefix(l.path, path) }) {
+			l.own().auth = nil
+		}
+		if l.basic != nil && l.auth != nil && l.authNamespace != l.Namespace {
+			l.loseGuards(h, "the Service that is asked has to be in the namespace of the Gateway, as the Secret with users")
+		}
+	}
 	matches := h.matches()
 	s.keepOrder(h, matches)
 	for i, match := range matches {
 		l := h.locations[i]
 		if match.value == "" || root >= 0 && match == (pathMatch{exact, "/"}) {
 			continue
-		}
-		if l.basic != nil && l.auth != nil && l.home() != l.ingress.Namespace {
-			l.loseGuards(h, "the Service that is asked, and the Secret with users, have to be in the namespace of the Gateway")
 		}
 		one := placed{l.home(), s.locationRules(h, l, match), nil}
 		if l.forceHTTPS && h.secret.Name == "" {
@@ -109,8 +119,7 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 	if l.basic != nil {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterBasicAuth, BasicAuth: l.basic})
 	}
-	isFree := l.defaults["auth-url"] && slices.ContainsFunc(l.noAuth, func(path string) bool { return strings.HasPrefix(l.path, path) })
-	if l.auth != nil && !isFree {
+	if l.auth != nil {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: l.auth})
 	}
 	if path := l.pathModifier(match); path != nil || l.upstreamHost != "" {
@@ -122,7 +131,7 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 	}
 	for i := range r.Filters {
 		if mirror := r.Filters[i].RequestMirror; mirror != nil {
-			mirror.BackendRef.Namespace = s.grant(l.home(), l.ingress.Namespace, string(mirror.BackendRef.Name))
+			mirror.BackendRef.Namespace = s.grant(l.home(), string(*mirror.BackendRef.Namespace), string(mirror.BackendRef.Name))
 		}
 	}
 	main := s.ref(l, l.home())

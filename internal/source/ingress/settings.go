@@ -46,6 +46,8 @@ type settings struct {
 	basic    *appv1.BasicAuth
 	auth     *appv1.ExternalAuth
 	guardsOf []string
+	// authNamespace is that of the Service that decides.
+	authNamespace string
 	// redirect answers all requests of the Ingress.
 	redirect *gatewayv1.HTTPRequestRedirectFilter
 	// upstreamHost and rewriteTarget are another host and path for the backend.
