@@ -62,10 +62,9 @@ func BenchmarkHTTPRoute(b *testing.B) {
 			generation := 1
 			r.measure(b, func() {
 				generation++
-				r.put(r.agent.watch.namespaces[namespace].resources["httproutes"], r.httpRoute(7, generation))
-				r.agent.changed()
+				r.putRoute(7, generation)
 			})
-			if got := len(r.agent.state.sure().origins); got != routes+1 {
+			if got := len(r.agent.state.sure().allOrigins()); got != routes+1 {
 				b.Fatalf("%d objects are live", got)
 			}
 		})
@@ -88,13 +87,20 @@ func newAttachedRig(b *testing.B, routes int) *passRig {
 	})
 	for i := range routes {
 		r.put(own.slices, newSlice(fmt.Sprint("service-", i), 1000, newReady("127.0.0.1"), newReady("127.0.0.2"), newReady("127.0.0.3"), newReady("127.0.0.4"), newReady("127.0.0.5")))
-		r.put(own.resources["httproutes"], r.httpRoute(i, 1))
+		r.putRoute(i, 1)
 	}
 	r.agent.pass(b.Context())
 	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
 	r.awaitOldWorker()
 	r.agent.pass(b.Context())
 	return r
+}
+
+// putRoute makes the agent see a route.
+func (r *passRig) putRoute(i, generation int) {
+	route := r.httpRoute(i, generation)
+	r.put(r.agent.watch.namespaces[namespace].resources["httproutes"], route)
+	r.agent.watch.onResource(namespace, "httproutes").AddFunc(route)
 }
 
 func (r *passRig) httpRoute(i, generation int) *gatewayv1.HTTPRoute {

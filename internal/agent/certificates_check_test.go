@@ -220,12 +220,14 @@ func TestKeysOfManyRules(t *testing.T) {
 	t.Parallel()
 	from := routing.KeySource{ConfigMap: "staff"}
 	gateway := &model.Gateway{Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP, Filters: &model.Action{JWT: &model.JWT{KeysFrom: from}}}}}
+	var routes []model.Route
 	for _, path := range []string{"/a", "/b", "/c"} {
-		gateway.Routes = append(gateway.Routes, model.Route{
+		routes = append(routes, model.Route{
 			Kind: "HTTPRoute", Name: path, Listeners: []string{"http"}, Hostnames: []string{""},
 			Rules: []model.Rule{{Matches: []model.Match{{Path: path, PathType: model.Prefix}}}},
 		})
 	}
+	gateway.Routes = model.Ordered(routes...)
 	table, _ := routing.Compile(gateway, filters.Problem)
 	got := collect(&table, mounted{keySets: map[string]keySetFile{"staff": {problem: "it is bad"}}}, "shop", time.Now())
 	const want = `requests for rules[0] of route "/a" and 2 more are answered with 503: ConfigMap shop/staff: it is bad`

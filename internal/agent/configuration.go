@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,6 +13,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
 // configuration is a configuration for HAProxy with its inputs. It is immutable.
@@ -39,7 +41,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Back
 		HasBackendCertificate: in.material.backendCertificate,
 	}, changed...)
 	return configuration{
-		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, resources: in.resources},
+		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, routes: in.routes, resources: in.resources},
 		table:   in.table, material: in.material, partial: in.awaiting, config: config,
 	}
 }
@@ -48,7 +50,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Back
 // earlier ones, so this takes no reload.
 func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
 	return &inputs{
-		uid: c.version.uid, origins: c.version.origins, resources: c.version.resources, table: c.table, material: c.material, awaiting: c.partial,
+		uid: c.version.uid, origins: c.version.origins, routes: c.version.routes, resources: c.version.resources, table: c.table, material: c.material, awaiting: c.partial,
 		states: endpoints.States(c.table.Backends(), cluster),
 	}
 }
@@ -59,8 +61,10 @@ type version struct {
 	uid types.UID
 	// hash is of the content: it is the same in all proxies that run the same.
 	hash string
-	// origins are the objects that it was made from, with their generations, the one of the kind Gateway first.
+	// origins are objects that it was made from, with their generations, the one of the kind Gateway first. routes come
+	// from others.
 	origins []model.Origin
+	routes  tree.Map[*model.Route]
 	// resources are the objects of the Gateway API among them, by their highest versions.
 	resources []appv1.ProxiedResource
 }
@@ -80,7 +84,22 @@ func (v version) shown() *proxyconfig.Version {
 	if v.isNone() {
 		return nil
 	}
-	return &proxyconfig.Version{Hash: v.hash, Origins: v.origins}
+	return &proxyconfig.Version{Hash: v.hash, Origins: v.allOrigins()}
+}
+
+// allOrigins returns all objects that the version was made from, each once.
+func (v version) allOrigins() []model.Origin {
+	all, seen := slices.Clone(v.origins), map[model.Origin]bool{}
+	for _, origin := range all {
+		seen[origin] = true
+	}
+	for route := range v.routes.Values() {
+		if !seen[route.Origin] {
+			seen[route.Origin] = true
+			all = append(all, route.Origin)
+		}
+	}
+	return all
 }
 
 // String is for the log.
@@ -89,7 +108,7 @@ func (v version) String() string {
 		return "none"
 	}
 	first, more := v.origins[0], ""
-	if n := len(v.origins) - 1; n > 0 {
+	if n := len(v.allOrigins()) - 1; n > 0 {
 		more = fmt.Sprintf(" and %d more objects", n)
 	}
 	return fmt.Sprintf("%s (%s %s/%s generation %d%s)", v.hash, first.Kind, first.Namespace, first.Name, first.Generation, more)

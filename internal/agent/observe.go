@@ -17,6 +17,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
 // downGrace is how long HAProxy may take to start before the status reports that it does not run, unless it drains.
@@ -79,10 +80,11 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 
 // inputs are the observed state of everything except HAProxy.
 type inputs struct {
-	// uid and origins are those of the objects; there are none before the first was seen. resources are up to which
-	// version objects of the Gateway API are among them.
+	// uid, origins and routes are those of the objects; there are none before the first was seen. resources are up to
+	// which version objects of the Gateway API are among them.
 	uid       types.UID
 	origins   []model.Origin
+	routes    tree.Map[*model.Route]
 	resources []appv1.ProxiedResource
 	// compiler and renderer keep what was made of the objects before.
 	compiler routing.Compiler
@@ -108,7 +110,7 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 		logging.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
 			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)
 	}
-	in.uid, in.origins = changes.UID, changes.Gateway.Origins
+	in.uid, in.origins, in.routes = changes.UID, changes.Gateway.Origins, changes.Gateway.Routes
 	in.table = table
 	return true
 }

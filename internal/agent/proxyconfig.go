@@ -26,21 +26,22 @@ type configHandler struct {
 	asking sync.Mutex
 
 	mu sync.Mutex
-	// known is what the loop knows; HAProxy adds the rest when it is asked.
-	known proxyconfig.Config
+	// known is what the loop knows, with the versions; HAProxy adds the rest when it is asked.
+	known        proxyconfig.Config
+	wanted, live version
 }
 
 // observe notes the state of the loop at the end of a pass.
 func (h *configHandler) observe(s *state, wanted version, problems []appv1.ProxyProblem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.known.Wanted, h.known.Problem = wanted.shown(), ""
+	h.wanted, h.known.Problem = wanted, ""
 	if len(problems) > 0 {
 		h.known.Problem = problems[0].Message
 	}
-	h.known.Live, h.known.Configuration = nil, ""
+	h.live, h.known.Configuration = version{}, ""
 	if s.isKnown() {
-		h.known.Live, h.known.Configuration = s.running.live.shown(), s.disk.id
+		h.live, h.known.Configuration = s.running.live, s.disk.id
 	}
 }
 
@@ -66,8 +67,9 @@ func (h *configHandler) ServeHTTP(writer http.ResponseWriter, request *http.Requ
 		return
 	}
 	h.mu.Lock()
-	answer := h.known
+	answer, wanted, live := h.known, h.wanted, h.live
 	h.mu.Unlock()
+	answer.Wanted, answer.Live = wanted.shown(), live.shown()
 	if answer.Reloads == nil {
 		answer.Reloads = []proxyconfig.Reload{}
 	}

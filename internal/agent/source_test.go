@@ -76,8 +76,9 @@ func TestObjectsInSeveralNamespaces(t *testing.T) {
 	gateway := func() *model.Gateway {
 		g := &model.Gateway{Origins: append([]model.Origin{own}, routes...)}
 		g.Listeners = []model.Listener{{Origin: own, Name: "http", Port: r.port, Protocol: model.ProtocolHTTP}}
+		var made []model.Route
 		for _, origin := range routes {
-			g.Routes = append(g.Routes, model.Route{
+			made = append(made, model.Route{
 				Origin: origin, Name: origin.Name, Listeners: []string{"http"}, Hostnames: []string{""},
 				Rules: []model.Rule{{
 					Matches:  []model.Match{{PathType: model.Prefix, Path: "/" + origin.Name}},
@@ -85,7 +86,7 @@ func TestObjectsInSeveralNamespaces(t *testing.T) {
 				}},
 			})
 		}
-		g.MaxConnections = 1000
+		g.Routes, g.MaxConnections = model.Ordered(made...), 1000
 		return g
 	}
 	objects.put(gateway(), "shop", "api", newEndpoint(t, "shop"))

@@ -44,25 +44,26 @@ type watcher struct {
 	// namespaces are those that are followed; that of the Gateway always is.
 	namespaces map[string]*namespaceWatch
 
-	// seen is the Gateway that changes returned last, and objects those that belong to it with their generations.
+	// seen is the Gateway that changes returned last, and index the objects that belong to it; nil: there are none.
+	// isStale says that all of them have to be looked at.
 	seen    *appv1.Gateway
-	objects map[types.UID]int64
-	// cache is what the routes among them were translated to.
-	cache *gatewayapi.Cache
+	index   *gatewayapi.Index
+	isStale bool
 	// settled says that all that the Gateway had at first was seen.
 	settled bool
 
 	mu sync.Mutex
-	// touched are the Services that changed, or whose EndpointSlices did, since changes returned them last.
+	// touched are the Services that changed, or whose EndpointSlices did, since changes returned them last, and whether
+	// they did themselves. objects are those of the Gateway API that did, and whether in more than their versions.
 	touched map[types.NamespacedName]bool
-	// servicesChanged says that a Service is among them.
-	servicesChanged bool
+	objects map[touchedObject]bool
 }
 
 func newWatcher(options Options) (*watcher, error) {
 	w := &watcher{
 		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
 		changed: func() {}, namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
+		objects: map[touchedObject]bool{},
 	}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
@@ -124,18 +125,17 @@ func (w *watcher) changes() (Changes, bool) {
 		}
 	}
 	w.mu.Lock()
-	changes := Changes{Services: slices.Collect(maps.Keys(w.touched))}
-	servicesChanged := w.servicesChanged
-	clear(w.touched)
-	w.servicesChanged = false
+	services, objects := w.touched, w.objects
+	w.touched, w.objects = map[types.NamespacedName]bool{}, map[touchedObject]bool{}
 	w.mu.Unlock()
+	changes := Changes{Services: slices.Collect(maps.Keys(services))}
 	switch {
 	case gateway == nil:
-		w.cache = nil // what changes of Services meanwhile is not looked at
+		w.index = nil // what changes meanwhile is not looked at
 	case gateway.Status.Attachments != nil || proxypod.Parent(gateway) != "":
-		w.addAttached(gateway, servicesChanged, &changes)
-	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.objects != nil:
-		w.seen, w.objects = gateway, nil
+		w.addAttached(gateway, services, objects, &changes)
+	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.index != nil:
+		w.seen, w.index = gateway, nil
 		changes.Gateway, changes.UID = source.Translate(gateway), gateway.UID
 	}
 	return changes, true
@@ -159,6 +159,7 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 		if _, ok := wanted[namespace]; !ok {
 			watch.stop()
 			delete(w.namespaces, namespace)
+			w.index = nil
 		}
 	}
 	for namespace, resources := range wanted {
@@ -254,9 +255,11 @@ func (w *watcher) touch(objects ...any) {
 		switch object := object.(type) {
 		case *corev1.Service:
 			w.touched[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = true
-			w.servicesChanged = true
 		case *discoveryv1.EndpointSlice:
-			w.touched[types.NamespacedName{Namespace: object.Namespace, Name: object.Labels[discoveryv1.LabelServiceName]}] = true
+			service := types.NamespacedName{Namespace: object.Namespace, Name: object.Labels[discoveryv1.LabelServiceName]}
+			if _, ok := w.touched[service]; !ok {
+				w.touched[service] = false
+			}
 		}
 	}
 	w.mu.Unlock()

@@ -50,16 +50,21 @@ type watched struct {
 	missing  atomic.Bool
 	refusals atomic.Int64
 	stop     context.CancelFunc
-	// stopped says that the objects are not watched any more. guards are what has to be seen before they count. The loop
-	// alone touches both.
-	stopped bool
-	guards  []*guard
+	// The loop alone touches what follows. stopped says that the objects are not watched any more. guards are what has to
+	// be seen before they count, and counts says that they did when they were looked at last. newest is the one with the
+	// highest version.
+	stopped, counts bool
+	guards          []*guard
+	newest          metav1.Object
 }
 
 // isSettled reports whether all objects were listed once, or this pod may see none.
 func (w *watched) isSettled() bool {
 	return w.HasSynced() || w.missing.Load() || w.refusals.Load() > 0
 }
+
+// areSeen reports whether the objects were listed once, and what has to be seen before they count was, too.
+func (w *watched) areSeen() bool { return w.HasSynced() && !w.isGuarded() }
 
 // refused notes why the objects could not be listed, and reports whether this pod may see none.
 func (w *watched) refused(err error) bool {
@@ -151,7 +156,7 @@ func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 		return fmt.Errorf("failed to watch %s: %w", resource, err)
 	}
 	informer := &watched{SharedIndexInformer: found}
-	if err := w.handle(informer, w.onResource()); err != nil {
+	if err := w.handle(informer, w.onResource(n.namespace, resource)); err != nil {
 		return err
 	}
 	n.resources[resource] = informer
@@ -170,14 +175,31 @@ func (n *namespaceWatch) removeOthers(resources []string) {
 	}
 }
 
-// onResource ignores status writes. The next pass reports their resourceVersions.
-func (w *watcher) onResource() cache.ResourceEventHandlerFuncs {
+// touchedObject is an object of the Gateway API, a RouteFilter or a BackendPolicy.
+type touchedObject struct{ namespace, resource, name string }
+
+// onResource notes which objects changed. It does not wake the loop for status writes. The next pass reports their
+// resourceVersions.
+func (w *watcher) onResource(namespace, resource string) cache.ResourceEventHandlerFuncs {
+	touch := func(object any, wake bool) {
+		if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = final.Obj
+		}
+		if accessor, err := meta.Accessor(object); err == nil {
+			w.mu.Lock()
+			touched := touchedObject{namespace, resource, accessor.GetName()}
+			w.objects[touched] = w.objects[touched] || wake
+			w.mu.Unlock()
+		}
+		if wake {
+			w.changed()
+		}
+	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.changed() }, DeleteFunc: func(any) { w.changed() },
+		AddFunc: func(object any) { touch(object, true) }, DeleteFunc: func(object any) { touch(object, true) },
 		UpdateFunc: func(old, new any) {
-			if before, after := old.(metav1.Object), new.(metav1.Object); before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() {
-				w.changed()
-			}
+			before, after := old.(metav1.Object), new.(metav1.Object)
+			touch(new, before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration())
 		},
 	}
 }
@@ -217,10 +239,10 @@ func (n *namespaceWatch) isSettled() bool {
 	return n.services.isSettled() && n.slices.isSettled()
 }
 
-// objects returns the objects of a resource.
+// objects returns the objects of a resource that count.
 func (n *namespaceWatch) objects(resource string) []any {
 	informer := n.resources[resource]
-	if informer == nil || !informer.HasSynced() || informer.isGuarded() {
+	if informer == nil || !informer.areSeen() {
 		return nil
 	}
 	return informer.GetStore().List()

@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"time"
+
+	"gateway/internal/tree"
 )
 
 // Origin is the object that a part of the model comes from.
@@ -20,11 +22,11 @@ type Origin struct {
 
 // Gateway is everything that one data plane does. The objects it comes from may be many.
 type Gateway struct {
-	// Origins are the objects, the one of the kind Gateway first.
+	// Origins are the objects, the one of the kind Gateway first. Routes may come from others.
 	Origins   []Origin
 	Listeners []Listener
-	// Routes are ordered by precedence: of two that ask for the same requests, the first one gets them.
-	Routes []Route
+	// Routes are in the order of precedence: of two that ask for the same requests, the first one gets them.
+	Routes tree.Map[*Route]
 	Settings
 	// Problems are the parts of the objects that the model leaves out.
 	Problems []Problem
@@ -131,6 +133,15 @@ type Route struct {
 	// its own.
 	Hostnames []string
 	Rules     []Rule
+}
+
+// Ordered returns routes in this order of precedence.
+func Ordered(routes ...Route) tree.Map[*Route] {
+	var all tree.Editor[*Route]
+	for i := range routes {
+		all.Set(fmt.Sprintf("%08d", i), &routes[i])
+	}
+	return all.Map()
 }
 
 // Rule selects requests, their backends, and what happens to them on the way.

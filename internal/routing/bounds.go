@@ -2,6 +2,7 @@ package routing
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,33 +99,116 @@ type place struct {
 	filters  *model.Action
 }
 
-// refuseSteps refuses the entries that would make a list take too many steps. A request is compared with the lists of
+// bounds are the steps of all lists, and what is refused because of them. A request is compared with the lists of
 // several hostnames, which share the limit. So the limit of a hostname is divided by the number of overlapping
 // hostnames that one request can match. Hostnames of others make no difference.
-func (c *compilation) refuseSteps() {
-	var places []place
-	sums, hostnames := map[place]float64{}, map[string]bool{}
-	for _, route := range c.routes {
-		if route.steps == 0 {
+type bounds struct {
+	// steps are those of routes, by their keys, and levels how many places have hostnames of a level.
+	steps  map[place]map[string]float64
+	levels map[int]int
+	// crowded are the places that would take too many steps if each level had an overlapping hostname.
+	crowded map[place]bool
+	// refused are the entries that would make a list take too many steps, and problems say so.
+	refused  map[refusal]bool
+	problems []Problem
+	// isOrWasRefused reports whether any entry is refused, or was before.
+	isOrWasRefused bool
+}
+
+func newBounds(refused map[refusal]bool) bounds {
+	return bounds{steps: map[place]map[string]float64{}, levels: map[int]int{}, crowded: map[place]bool{}, refused: refused}
+}
+
+// change takes in a route that changed.
+func (b *bounds) change(route *changedRoute) {
+	touched, levels := map[place]bool{}, len(b.levels)
+	for _, before := range route.before {
+		for _, hostname := range before.Hostnames {
+			at := place{hostname, before.filters}
+			if _, ok := b.steps[at][route.key]; !ok {
+				continue
+			}
+			touched[at] = true
+			if delete(b.steps[at], route.key); len(b.steps[at]) == 0 {
+				delete(b.steps, at)
+				if level := hostnameLevel(hostname); b.levels[level] == 1 {
+					delete(b.levels, level)
+				} else {
+					b.levels[level]--
+				}
+			}
+		}
+	}
+	for _, now := range route.now {
+		if now.steps == 0 {
 			continue
 		}
-		for _, hostname := range route.Hostnames {
-			at := place{hostname, route.filters}
-			if sums[at] == 0 {
-				places = append(places, at)
+		for _, hostname := range now.Hostnames {
+			at := place{hostname, now.filters}
+			if touched[at] = true; b.steps[at] == nil {
+				b.steps[at] = map[string]float64{}
+				b.levels[hostnameLevel(hostname)]++
 			}
-			sums[at] += route.steps
-			hostnames[hostname] = true
+			b.steps[at][route.key] += now.steps
 		}
 	}
-	levels := overlappingLevels(hostnames)
+	if len(b.levels) != levels {
+		for at := range b.steps {
+			touched[at] = true
+		}
+	}
+	for at := range touched {
+		if b.sum(at) > float64(maxSteps/max(1, len(b.levels))) {
+			b.crowded[at] = true
+		} else {
+			delete(b.crowded, at)
+		}
+	}
+}
+
+// sum returns the steps of a place. It adds them in one order, as the sum depends on it.
+func (b *bounds) sum(at place) (sum float64) {
+	for _, key := range slices.Sorted(maps.Keys(b.steps[at])) {
+		sum += b.steps[at][key]
+	}
+	return sum
+}
+
+// refuse refuses the entries of crowded places that would make a list take too many steps. It reports whether there are
+// any, or were before.
+func (b *bounds) refuse(c *Compiler) bool {
+	before := len(b.refused) > 0
+	b.refused, b.problems = map[refusal]bool{}, nil
+	if len(b.crowded) > 0 {
+		hostnames := map[string]bool{}
+		for at := range b.steps {
+			hostnames[at.hostname] = true
+		}
+		levels, told := overlappingLevels(hostnames), map[Problem]bool{}
+		for _, at := range b.inOrder(c) {
+			if most := float64(maxSteps / len(levels[at.hostname])); b.sum(at) > most {
+				c.refuseStepsAt(at, most, told)
+			}
+		}
+	}
+	b.isOrWasRefused = before || len(b.refused) > 0
+	return b.isOrWasRefused
+}
+
+// inOrder returns the crowded places, by hostname and then in the order of their first routes.
+func (b *bounds) inOrder(c *Compiler) []place {
+	var places []place
+	for key := range c.routes.Keys() {
+		for _, route := range c.compiled[key] {
+			for _, hostname := range route.Hostnames {
+				if at := (place{hostname, route.filters}); b.crowded[at] && !slices.Contains(places, at) {
+					places = append(places, at)
+				}
+			}
+		}
+	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.hostname, b.hostname) })
-	told := map[Problem]bool{}
-	for _, at := range places {
-		if most := float64(maxSteps / len(levels[at.hostname])); sums[at] > most {
-			c.refuseStepsAt(at, most, told)
-		}
-	}
+	return places
 }
 
 // overlappingLevels returns, for each hostname, the levels of those that overlap with it, itself among them.
@@ -163,16 +247,18 @@ func hostnameLevel(hostname string) int {
 
 // refuseStepsAt refuses entries of a place: those of longer prefixes before those of shorter ones, then the last ones.
 // It adds the problems that are new.
-func (c *compilation) refuseStepsAt(at place, most float64, told map[Problem]bool) {
+func (c *Compiler) refuseStepsAt(at place, most float64, told map[Problem]bool) {
 	type candidate struct {
 		*Entry
 		route *model.Route
 	}
 	var candidates []candidate
-	for _, route := range c.routes {
-		if route.filters == at.filters && slices.Contains(route.Hostnames, at.hostname) {
-			for j := range route.entries {
-				candidates = append(candidates, candidate{&route.entries[j], route.Route})
+	for key := range c.routes.Keys() {
+		for _, route := range c.compiled[key] {
+			if route.filters == at.filters && slices.Contains(route.Hostnames, at.hostname) {
+				for j := range route.entries {
+					candidates = append(candidates, candidate{&route.entries[j], route.Route})
+				}
 			}
 		}
 	}
@@ -204,12 +290,12 @@ func (c *compilation) refuseStepsAt(at place, most float64, told map[Problem]boo
 			taken[path] += steps
 			continue
 		}
-		c.refused[refusal{at.hostname, entry.Entry}] = true
+		c.bounds.refused[refusal{at.hostname, entry.Entry}] = true
 		problem := newProblem(entry.route, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, "+
 			"it takes too many steps to compare a request with them", entry.Rule.Index, at.hostname)
 		if !told[problem] {
 			told[problem] = true
-			c.problems = append(c.problems, problem)
+			c.bounds.problems = append(c.bounds.problems, problem)
 		}
 	}
 }

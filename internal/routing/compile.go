@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"gateway/internal/model"
 	"gateway/internal/tree"
@@ -20,74 +21,32 @@ func Compile(gateway *model.Gateway, check Check) (Table, []Problem) {
 	return (&Compiler{Check: check}).Compile(gateway)
 }
 
-// Compiler compiles Gateways one after the other. It keeps the results for the rules of each route, and for each host,
-// while the next Gateway has the same rules: the same slices, which nobody changes.
+// Compiler compiles Gateways one after the other. It looks only at routes that are others than in the Gateway before,
+// and at their hosts. All other hosts of a table are the same pointers as in the table before.
 type Compiler struct {
 	// Check is asked about each rule.
-	Check  Check
-	routes map[routeID]*compiledRoute
-	hosts  map[hostID]compiledHost
-	// filters are those of listeners, by name.
-	filters map[string]*model.Action
-}
-
-// routeID is the rules of a route, by the first one, and the filters of the listeners that it is attached to.
-type routeID struct {
-	rules   *model.Rule
-	filters *model.Action
+	Check Check
+	// listeners, without their origins and filters, and routes are those of the last Gateway. filters are those of
+	// listeners, by name: equal filters are the same pointer, even from one Gateway to the next.
+	listeners []model.Listener
+	filters   map[string]*model.Action
+	routes    tree.Map[*model.Route]
+	// compiled are the routes at their listeners, and problems what is wrong with them, by their keys.
+	compiled map[string][]*attachedRoute
+	problems map[string][]Problem
+	bounds   bounds
+	// parts are what hosts are made of, and hosts the hosts of each listener.
+	parts map[hostID][]part
+	hosts map[string]tree.Map[*Host]
 }
 
 // hostID is a listener and a hostname of routes.
 type hostID struct{ listener, hostname string }
 
-// compiledHost is a host and the routes that it was made of, in their order.
-type compiledHost struct {
-	*Host
-	routes []*compiledRoute
-}
-
-// Compile is the function Compile with a memory. An unchanged host is the same pointer as in the previous table.
-func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
-	run := c.compile(gateway)
-	table := Table{Settings: gateway.Settings, Listeners: make([]Listener, 0, len(gateway.Listeners))}
-	for i := range gateway.Listeners {
-		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
-	}
-	slices.SortFunc(table.Listeners, func(a, b Listener) int {
-		return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))
-	})
-	attached := map[string][]*attachedRoute{}
-	for i := range run.routes {
-		for _, name := range run.routes[i].at {
-			attached[name] = append(attached[name], &run.routes[i])
-		}
-	}
-	hosts := make(map[hostID]compiledHost, len(c.hosts))
-	for i := range table.Listeners {
-		listener := &table.Listeners[i]
-		listener.Hosts = run.hosts(listener, attached[listener.Name], c.hosts, hosts)
-	}
-	if c.hosts = hosts; len(run.refused) > 0 {
-		c.hosts = nil // what is refused depends on other hosts
-	}
-	return table, run.problems
-}
-
-// Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries.
-func Problems(gateway *model.Gateway, check Check) []Problem {
-	return (&Compiler{Check: check}).Problems(gateway)
-}
-
-// Problems returns those of Compile, without a table.
-func (c *Compiler) Problems(gateway *model.Gateway) []Problem { return c.compile(gateway).problems }
-
-// compilation is the state of a table in the making.
-type compilation struct {
-	// routes are those of the Gateway, in their order.
-	routes   []attachedRoute
-	problems []Problem
-	// refused are the entries that would make a list take too many steps.
-	refused map[refusal]bool
+// part is a route of a host.
+type part struct {
+	key string
+	*compiledRoute
 }
 
 // attachedRoute is a route at those of its listeners that have the same filters. A route has at least one.
@@ -99,22 +58,6 @@ type attachedRoute struct {
 	filters *model.Action
 }
 
-// attach returns a route at its listeners, whose filters are known by their names.
-func attach(route *model.Route, filters map[string]*model.Action) []attachedRoute {
-	if len(filters) == 0 || len(route.Listeners) == 0 {
-		return []attachedRoute{{Route: route, at: route.Listeners}}
-	}
-	var all []attachedRoute
-	for _, name := range route.Listeners {
-		i := slices.IndexFunc(all, func(a attachedRoute) bool { return a.filters == filters[name] })
-		if i < 0 {
-			i, all = len(all), append(all, attachedRoute{Route: route, filters: filters[name]})
-		}
-		all[i].at = append(all[i].at, name)
-	}
-	return all
-}
-
 // compiledRoute is what the rules of a route are compiled to: an entry for each match of each rule. The entries have no
 // hostname.
 type compiledRoute struct {
@@ -124,55 +67,133 @@ type compiledRoute struct {
 	steps float64
 }
 
-func (c *Compiler) compile(gateway *model.Gateway) *compilation {
-	run := &compilation{routes: make([]attachedRoute, 0, len(gateway.Routes)), refused: map[refusal]bool{}}
-	kept := make(map[routeID]*compiledRoute, len(gateway.Routes))
-	c.keepFilters(gateway)
-	for i := range gateway.Routes {
-		var problems []Problem
-		for _, route := range attach(&gateway.Routes[i], c.filters) {
-			route.compiledRoute = &compiledRoute{}
-			if len(route.Rules) > 0 {
-				id := routeID{&route.Rules[0], route.filters}
-				if known := c.routes[id]; known != nil {
-					route.compiledRoute = known
-				} else {
-					route.compile(c.Check)
-				}
-				kept[id] = route.compiledRoute
-			}
-			for _, problem := range route.problems {
-				if !slices.Contains(problems, problem) {
-					problems = append(problems, problem)
-				}
-			}
-			run.routes = append(run.routes, route)
-		}
-		run.problems = append(run.problems, problems...)
+// Compile is the function Compile with a memory.
+func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
+	changed, isNew := c.update(gateway)
+	if isNew {
+		c.makeAllHosts()
+	} else {
+		c.changeHosts(changed)
 	}
-	c.routes = kept
-	run.refuseSteps()
-	run.problems = append(run.problems, gateway.Problems...)
-	return run
+	table := Table{Settings: gateway.Settings, Listeners: make([]Listener, 0, len(gateway.Listeners))}
+	for i := range gateway.Listeners {
+		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
+		table.Listeners[i].Hosts = c.hosts[table.Listeners[i].Name]
+	}
+	slices.SortFunc(table.Listeners, func(a, b Listener) int {
+		return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))
+	})
+	return table, c.allProblems(gateway)
 }
 
-// keepFilters takes the filters of listeners from a Gateway. Equal filters are the same pointer, even from one Gateway
-// to the next.
-func (c *Compiler) keepFilters(gateway *model.Gateway) {
-	filters := map[string]*model.Action{}
+// Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries.
+func Problems(gateway *model.Gateway, check Check) []Problem {
+	return (&Compiler{Check: check}).Problems(gateway)
+}
+
+// Problems returns those of Compile, without a table. A Compiler is for one of both.
+func (c *Compiler) Problems(gateway *model.Gateway) []Problem {
+	c.update(gateway)
+	return c.allProblems(gateway)
+}
+
+func (c *Compiler) allProblems(gateway *model.Gateway) []Problem {
+	var all []Problem
+	for _, key := range slices.Sorted(maps.Keys(c.problems)) {
+		all = append(all, c.problems[key]...)
+	}
+	return slices.Concat(all, c.bounds.problems, gateway.Problems)
+}
+
+// changedRoute is a route of another Gateway.
+type changedRoute struct {
+	key         string
+	before, now []*attachedRoute
+}
+
+// update compiles the routes that changed, and returns them. isNew reports whether anything else changed that they
+// depend on, which makes all of them new.
+func (c *Compiler) update(gateway *model.Gateway) (changed []changedRoute, isNew bool) {
+	before := c.compiled
+	if isNew = c.updateListeners(gateway); isNew {
+		c.routes, c.compiled, c.problems = tree.Map[*model.Route]{}, map[string][]*attachedRoute{}, map[string][]Problem{}
+		c.bounds = newBounds(c.bounds.refused)
+	}
+	for change := range tree.Changes(c.routes, gateway.Routes) {
+		one := changedRoute{key: change.Key, before: c.compiled[change.Key]}
+		delete(c.compiled, change.Key)
+		delete(c.problems, change.Key)
+		if change.Has {
+			one.now = c.compileRoute(change.Key, change.New, before[change.Key])
+		}
+		c.bounds.change(&one)
+		changed = append(changed, one)
+	}
+	c.routes = gateway.Routes
+	return changed, c.bounds.refuse(c) || isNew
+}
+
+// updateListeners takes in listeners and their filters, and reports whether these are others than before.
+func (c *Compiler) updateListeners(gateway *model.Gateway) (isNew bool) {
+	filters, listeners := map[string]*model.Action{}, make([]model.Listener, len(gateway.Listeners))
 	known := slices.Collect(maps.Values(c.filters))
 	for i := range gateway.Listeners {
-		listener := &gateway.Listeners[i]
-		if listener.Filters == nil {
-			continue
+		listeners[i] = gateway.Listeners[i]
+		listener := &listeners[i]
+		if listener.Filters != nil {
+			same := slices.IndexFunc(known, func(f *model.Action) bool { return reflect.DeepEqual(f, listener.Filters) })
+			if same < 0 {
+				same, known = len(known), append(known, listener.Filters)
+			}
+			filters[listener.Name] = known[same]
 		}
-		same := slices.IndexFunc(known, func(f *model.Action) bool { return reflect.DeepEqual(f, listener.Filters) })
-		if same < 0 {
-			same, known = len(known), append(known, listener.Filters)
-		}
-		filters[listener.Name] = known[same]
+		listener.Origin, listener.Filters = model.Origin{}, nil
 	}
-	c.filters = filters
+	isNew = c.compiled == nil || !maps.Equal(filters, c.filters) || !reflect.DeepEqual(listeners, c.listeners)
+	c.filters, c.listeners = filters, listeners
+	return isNew
+}
+
+// compileRoute compiles a route at its listeners. It uses what was compiled before of the same route with the same
+// filters.
+func (c *Compiler) compileRoute(key string, route *model.Route, before []*attachedRoute) []*attachedRoute {
+	attached := c.attach(route)
+	var problems []Problem
+	for _, at := range attached {
+		i := slices.IndexFunc(before, func(b *attachedRoute) bool { return b.Route == route && b.filters == at.filters })
+		if i >= 0 {
+			at.compiledRoute = before[i].compiledRoute
+		} else {
+			at.compiledRoute = &compiledRoute{}
+			at.compile(c.Check)
+		}
+		for _, problem := range at.problems {
+			if !slices.Contains(problems, problem) {
+				problems = append(problems, problem)
+			}
+		}
+	}
+	c.compiled[key] = attached
+	if len(problems) > 0 {
+		c.problems[key] = problems
+	}
+	return attached
+}
+
+// attach returns a route at its listeners.
+func (c *Compiler) attach(route *model.Route) []*attachedRoute {
+	if len(c.filters) == 0 || len(route.Listeners) == 0 {
+		return []*attachedRoute{{Route: route, at: route.Listeners}}
+	}
+	var all []*attachedRoute
+	for _, name := range route.Listeners {
+		i := slices.IndexFunc(all, func(a *attachedRoute) bool { return a.filters == c.filters[name] })
+		if i < 0 {
+			i, all = len(all), append(all, &attachedRoute{Route: route, filters: c.filters[name]})
+		}
+		all[i].at = append(all[i].at, name)
+	}
+	return all
 }
 
 func newListener(from *model.Listener) Listener {
@@ -182,41 +203,92 @@ func newListener(from *model.Listener) Listener {
 	}
 }
 
-// hosts returns those of a listener, of routes that are attached to it. Each has the hostname of
-// routes that overlaps with the listener's, even where the listener's is narrower: only requests for the listener's
-// hosts get there anyway, and precedence goes by the hostname of the route. Those that were made of the same routes
-// before are taken from there; all are added to kept.
-func (c *compilation) hosts(listener *Listener, routes []*attachedRoute, before, kept map[hostID]compiledHost) tree.Map[*Host] {
-	parts := map[string][]*compiledRoute{}
+// eachPlace calls f for the hosts of a route: those of its hostnames that overlap with that of a listener, even where
+// the listener's is narrower. Only requests for the listener's hosts get there anyway, and precedence goes by the
+// hostname of the route.
+func (c *Compiler) eachPlace(routes []*attachedRoute, f func(id hostID, route *compiledRoute)) {
 	for _, route := range routes {
-		for _, hostname := range route.Hostnames {
-			if model.HostnamesOverlap(listener.Hostname, hostname) {
-				parts[hostname] = append(parts[hostname], route.compiledRoute)
+		for _, name := range route.at {
+			i := slices.IndexFunc(c.listeners, func(l model.Listener) bool { return l.Name == name })
+			if i < 0 {
+				continue
+			}
+			for _, hostname := range route.Hostnames {
+				if model.HostnamesOverlap(c.listeners[i].Hostname, hostname) {
+					f(hostID{name, hostname}, route.compiledRoute)
+				}
 			}
 		}
 	}
-	var hosts tree.Editor[*Host]
-	for hostname, routes := range parts {
-		id := hostID{listener.Name, hostname}
-		host := before[id]
-		if len(c.refused) > 0 || host.Host == nil || !slices.Equal(host.routes, routes) {
-			host = compiledHost{c.host(hostname, routes), routes}
+}
+
+// makeAllHosts makes all hosts. Those of the same routes as before are what they were, unless entries are refused.
+func (c *Compiler) makeAllHosts() {
+	before, hosts := c.parts, c.hosts
+	c.parts, c.hosts = map[hostID][]part{}, map[string]tree.Map[*Host]{}
+	for key := range c.routes.Keys() {
+		c.eachPlace(c.compiled[key], func(id hostID, route *compiledRoute) {
+			c.parts[id] = append(c.parts[id], part{key, route})
+		})
+	}
+	all := map[string]*tree.Editor[*Host]{}
+	for id, parts := range c.parts {
+		if all[id.listener] == nil {
+			all[id.listener] = &tree.Editor[*Host]{}
+		}
+		host := hosts[id.listener].Value(HostKey(id.hostname))
+		isSame := slices.EqualFunc(parts, before[id], func(a, b part) bool { return a.compiledRoute == b.compiledRoute })
+		if host == nil || !isSame || c.bounds.isOrWasRefused {
+			host = c.host(id.hostname, parts)
 		}
 		if len(host.Entries) > 0 {
-			kept[id] = host
-			hosts.Set(HostKey(hostname), host.Host)
+			all[id.listener].Set(HostKey(id.hostname), host)
 		}
 	}
-	return hosts.Map()
+	for name, hosts := range all {
+		c.hosts[name] = hosts.Map()
+	}
+}
+
+// changeHosts makes the hosts of routes that changed.
+func (c *Compiler) changeHosts(changed []changedRoute) {
+	touched := map[hostID]bool{}
+	for _, one := range changed {
+		find := func(id hostID) (int, bool) {
+			touched[id] = true
+			return slices.BinarySearchFunc(c.parts[id], one.key, func(p part, key string) int { return strings.Compare(p.key, key) })
+		}
+		c.eachPlace(one.before, func(id hostID, _ *compiledRoute) {
+			if i, ok := find(id); ok {
+				c.parts[id] = slices.Delete(c.parts[id], i, i+1)
+			}
+		})
+		c.eachPlace(one.now, func(id hostID, route *compiledRoute) {
+			i, _ := find(id)
+			c.parts[id] = slices.Insert(c.parts[id], i, part{one.key, route})
+		})
+	}
+	for id := range touched {
+		hosts, key := c.hosts[id.listener], HostKey(id.hostname)
+		host := c.host(id.hostname, c.parts[id])
+		if len(host.Entries) == 0 {
+			c.hosts[id.listener] = hosts.Without(key)
+		} else {
+			c.hosts[id.listener] = hosts.With(key, host)
+		}
+		if len(c.parts[id]) == 0 {
+			delete(c.parts, id)
+		}
+	}
 }
 
 // host returns the one of a hostname: the entries of its routes by precedence, but for those that no request can reach,
 // since an equal or less demanding one of the same path comes before.
-func (c *compilation) host(hostname string, routes []*compiledRoute) *Host {
+func (c *Compiler) host(hostname string, routes []part) *Host {
 	var entries []Entry
 	for _, route := range routes {
 		for i, entry := range route.entries {
-			if c.refused[refusal{hostname, &route.entries[i]}] {
+			if c.bounds.refused[refusal{hostname, &route.entries[i]}] {
 				entry = closed(entry)
 			}
 			entry.Hostname = hostname

@@ -96,7 +96,7 @@ func TestRoutesOfManyObjects(t *testing.T) {
 	api := model.Match{PathType: model.Prefix, Path: "/api"}
 	table, problems := routing.Compile(&model.Gateway{
 		Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP}},
-		Routes:    []model.Route{route("one", "first", root), route("two", "second", root, api), route("two", "third", broken)},
+		Routes:    model.Ordered(route("one", "first", root), route("two", "second", root, api), route("two", "third", broken)),
 		Problems:  []model.Problem{{Message: "of the source"}},
 	}, filters.Problem)
 	if len(problems) != 2 || problems[0].Origin.Name != "third" || problems[0].Origin.Namespace != "two" || problems[1].Message != "of the source" {

@@ -92,9 +92,9 @@ type Controller struct {
 	firstSeen map[types.UID]version
 	// confirmed are the generations of objects that all proxies of a data plane run, by what the API server had.
 	confirmed map[confirmation]int64
-	// cache and compilers keep what was made of routes, until a Service changes. faults are the objects that make the
+	// index and compilers keep what was made of routes, until a Service changes. faults are the objects that make the
 	// evaluation panic.
-	cache           *source.Cache
+	index           *source.Index
 	compilers       map[source.Parent]*routing.Compiler
 	faults          map[types.UID]fault
 	servicesChanged atomic.Bool
@@ -214,7 +214,7 @@ func (c *Controller) sync(ctx context.Context) error {
 		return err
 	}
 	if c.servicesChanged.Swap(false) {
-		c.cache = nil
+		c.index = nil
 	}
 	wanted, err := c.evaluate(seen)
 	if err != nil {

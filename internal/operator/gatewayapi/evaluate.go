@@ -126,17 +126,18 @@ func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result 
 		return nil
 	})
 	if err != nil { // nobody knows what is in them
-		c.cache, c.compilers = nil, nil
+		c.index, c.compilers = nil, nil
 	}
 	return result, err
 }
 
 func (c *Controller) evaluateSome(seen *observed, objects source.Objects) *evaluation {
-	if c.cache == nil {
-		c.cache = &source.Cache{}
+	if c.index == nil {
+		c.index = source.NewIndex(objects)
+	} else {
+		c.index.Replace(objects)
 	}
-	objects.Cache = c.cache
-	translated := source.Translate(objects)
+	translated := c.index.Result()
 	result := &evaluation{planes: translated.DataPlanes(), attachments: map[source.Parent]*appv1.Attachments{}}
 	served := c.servedResources()
 	for _, own := range c.ownGateways(seen) {

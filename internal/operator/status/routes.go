@@ -6,6 +6,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/tree"
 )
 
 const (
@@ -20,13 +21,13 @@ type routeKey struct{ kind, name string }
 
 // listenerStatuses are the statuses of all listeners, in the order of the spec. routes are the Gateway's translated
 // routes, unresolved the Services that cannot be used, reported the problems of proxies.
-func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved []model.Problem, reported reported, at stamp) []appv1.ListenerStatus {
+func listenerStatuses(gateway *appv1.Gateway, routes tree.Map[*model.Route], unresolved []model.Problem, reported reported, at stamp) []appv1.ListenerStatus {
 	attached := map[string]int32{}
-	for i := range routes {
-		if routes[i].Name == "" {
+	for route := range routes.Values() {
+		if route.Name == "" {
 			continue // a redirect of the listener's own
 		}
-		for _, listener := range routes[i].Listeners {
+		for _, listener := range route.Listeners {
 			attached[listener]++
 		}
 	}

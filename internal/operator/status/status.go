@@ -16,13 +16,14 @@ import (
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
+	"gateway/internal/tree"
 )
 
 // Observed is the state of everything around a Gateway. It is only read.
 type Observed struct {
 	// Routes are those that the spec was translated to, and Problems what keeps them from being served, from compiling
 	// them.
-	Routes   []model.Route
+	Routes   tree.Map[*model.Route]
 	Problems []model.Problem
 	// Backends are the Services named by routes that exist, by name.
 	Backends map[string]*corev1.Service

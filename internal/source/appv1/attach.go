@@ -68,7 +68,7 @@ func (t *translator) addRoute(kind kind, name appv1.Name, listeners []appv1.Name
 	} else {
 		t.attachToNamed(kind, &route, listeners)
 	}
-	t.to.Routes = append(t.to.Routes, route)
+	t.routes = append(t.routes, route)
 }
 
 // anyHost are the hostnames of a route without any.
@@ -131,7 +131,7 @@ func (t *translator) redirectToHTTPS() {
 	for _, hostname := range hostnames {
 		for _, from := range t.redirects {
 			action := model.Action{Redirect: &model.Redirect{Status: from.status, Scheme: "https", Port: t.httpsPort(hostname)}}
-			t.to.Routes = append(t.to.Routes, model.Route{
+			t.routes = append(t.routes, model.Route{
 				Origin: t.origin, Listeners: []string{from.listener}, Hostnames: []string{hostname},
 				Rules: []model.Rule{{Matches: rules.AnyRequest, Action: action}},
 			})

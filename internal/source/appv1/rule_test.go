@@ -2,6 +2,7 @@ package appv1_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,25 +43,32 @@ tcpRoutes: [{name: t, listeners: [tcp, http], rules: [{backendRefs: [{name: b, p
 backends: [{name: a, port: 80}]
 `)
 	origin := model.Origin{Kind: "Gateway", Namespace: "shop", Name: "web", Generation: 3}
-	origins := []model.Origin{got.Listeners[0].Origin, got.Listeners[1].Origin, got.Routes[0].Origin, got.Routes[1].Origin, got.Problems[0].Origin}
+	routes := slices.Collect(got.Routes.Values())
+	origins := []model.Origin{got.Listeners[0].Origin, got.Listeners[1].Origin, routes[0].Origin, routes[1].Origin, got.Problems[0].Origin}
 	for _, one := range origins {
 		if one != origin {
 			t.Errorf("the origins are %+v, want %+v", origins, origin)
 		}
 	}
-	a, b := got.Routes[0].Rules[0].Backends[0].Backend, got.Routes[1].Rules[0].Backends[0].Backend
+	a, b := routes[0].Rules[0].Backends[0].Backend, routes[1].Rules[0].Backends[0].Backend
 	if _, known := got.Policies[a]; !known || a.String() != "shop/a:80" || b.String() != "shop/b:1" {
 		t.Errorf("got the backends %s and %s, and the policies %v", a, b, got.Policies)
 	}
-	if got := got.Routes[1].Listeners; !reflect.DeepEqual(got, []string{"tcp"}) {
+	if got := routes[1].Listeners; !reflect.DeepEqual(got, []string{"tcp"}) {
 		t.Errorf("the TCP route is attached to %v", got)
 	}
+}
+
+// rulesOf returns the rules of the first route of a spec.
+func rulesOf(t *testing.T, spec string) []model.Rule {
+	t.Helper()
+	return slices.Collect(translate(t, spec).Routes.Values())[0].Rules
 }
 
 // ruleOf returns what is made of a rule, which is given without its braces.
 func ruleOf(t *testing.T, rule string) model.Rule {
 	t.Helper()
-	return translate(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]").Routes[0].Rules[0]
+	return rulesOf(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]")[0]
 }
 
 // TestRefusedRules: what the API server would refuse is refused, and named, though no API server has seen it.
@@ -77,7 +85,7 @@ func TestRefusedRules(t *testing.T) {
 listeners: [{name: open, port: 80}, {name: closed, port: 81, filters: [`+list+`]}]
 routes: [{name: r, rules: [{backendRefs: [{name: a, port: 80}]}, {filters: [`+list+`], backendRefs: [{name: a, port: 80}]}]}]
 `)
-		if rule := got.Routes[0].Rules[1]; rule.Refused != want || rule.Backends != nil {
+		if rule := slices.Collect(got.Routes.Values())[0].Rules[1]; rule.Refused != want || rule.Backends != nil {
 			t.Errorf("%s: got %+v, want it to be refused: %s", list, rule, want)
 		}
 		var problems []string
@@ -224,7 +232,7 @@ func TestRulesKeepTheirOwn(t *testing.T) {
 		{type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: g, value: h}]}}, {type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Minute}]}}],
 		timeouts: {backendRequest: 2s}, retry: {codes: [502]}, backendRefs: [{name: d, port: 4}]`,
 	}
-	for i, got := range translate(t, "routes: [{name: r, rules: [{"+strings.Join(all, "}, {")+"}]}]").Routes[0].Rules {
+	for i, got := range rulesOf(t, "routes: [{name: r, rules: [{"+strings.Join(all, "}, {")+"}]}]") {
 		if want := ruleOf(t, all[i]); want.Refused != "" || !reflect.DeepEqual(got, want) {
 			t.Errorf("rule %d: got %+v, want %+v", i, got, want)
 		}

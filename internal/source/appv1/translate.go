@@ -28,6 +28,7 @@ func Translate(gateway *appv1.Gateway) *model.Gateway {
 	t.translateTCPRoutes()
 	t.translateTLSRoutes()
 	t.refuseUnnamed(gateway)
+	t.to.Routes = model.Ordered(t.routes...)
 	return &t.to
 }
 
@@ -41,6 +42,7 @@ type translator struct {
 	origin model.Origin
 	spec   *appv1.GatewaySpec
 	to     model.Gateway
+	routes []model.Route
 	door   *door
 	// redirects are the listeners that redirect everything.
 	redirects []redirecting
@@ -60,7 +62,7 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 		door:   newDoor(gateway.Namespace),
 	}
 	t.to.Origins = []model.Origin{t.origin}
-	t.to.Routes = make([]model.Route, 0, len(spec.Routes))
+	t.routes = make([]model.Route, 0, len(spec.Routes))
 	t.to.Policies = t.policies()
 	t.to.BackendCertificate = or(spec.BackendClientCertificateRef, appv1.ObjectReference{}).Name
 	t.to.TrustedProxies = slices.Sorted(slices.Values(converted[string](spec.TrustedProxies)))

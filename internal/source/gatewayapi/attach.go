@@ -40,7 +40,7 @@ func (t *translator) attach(r *route) {
 				continue
 			}
 			r.listeners = append(r.listeners, l)
-			l.add(r)
+			l.taken.add(r, l)
 			if !r.isUnsupported() {
 				l.attached++
 			}
@@ -71,10 +71,15 @@ func (t *translator) findListeners(a *attachment, r *route) {
 		hostnames := r.hostnamesAt(l)
 		switch {
 		case len(hostnames) == 0:
-		case l.isTaken(r, hostnames):
+			continue
+		case l.taken.hasOther(r.kind, hostnames):
 			shared = true
 		default:
 			a.listeners = append(a.listeners, l)
+		}
+		if !slices.Contains(r.candidates, l) {
+			r.candidates = append(r.candidates, l)
+			l.wanted.add(r, l)
 		}
 	}
 	switch {
@@ -100,15 +105,10 @@ func (r *route) hostnamesAt(l *listener) []string {
 	return all
 }
 
-// isTaken reports whether a listener has a route of the other kind with one of the hostnames: an HTTPRoute and a
-// GRPCRoute never share a hostname.
-func (l *listener) isTaken(r *route, hostnames []string) bool {
-	for kind, taken := range l.taken {
-		if kind != r.kind && slices.ContainsFunc(hostnames, taken.overlaps) {
-			return true
-		}
-	}
-	return false
+// isContested reports whether a route of the other kind has, or would have, one of the route's hostnames. Then it may
+// decide to which listeners others belong, and others to which it does.
+func (r *route) isContested() bool {
+	return slices.ContainsFunc(r.candidates, func(l *listener) bool { return l.wanted.hasOther(r.kind, r.hostnamesAt(l)) })
 }
 
 // isAllowed reports whether the listeners of a parent are part of a data plane.

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -26,19 +27,46 @@ var WatchedResources = []string{
 	proxypod.ResourceFilters, "tcproutes", "tlsroutes",
 }
 
-// attached are the places of the objects that belong to a data plane.
+// KindOf returns the kind of the objects of a resource of WatchedResources, "" if they are not among those that Change
+// takes.
+func KindOf(resource string) string {
+	if resource == proxypod.ResourceFilters {
+		return kindFilter
+	}
+	for kind, of := range resources {
+		if of == resource {
+			return kind
+		}
+	}
+	return ""
+}
+
+// claim is something that a data plane needs: a resource of a namespace, or a ConfigMap or a Secret with users, which
+// is in the namespace of the data plane.
+type claim struct{ kind, namespace, name string }
+
+// The kinds of claims.
+const (
+	claimResource  = "resource"
+	claimConfigMap = "ConfigMap"
+	claimUsers     = "users"
+)
+
+// attached are the claims of a data plane, with how often they are made.
 type attached struct {
-	// known are the kinds of routes with their namespaces, and these with those of backends, that are in resources.
-	known map[[2]string]bool
-	// resources are those of the Gateway API, RouteFilters and BackendPolicies, by namespace.
-	resources map[string]map[string]bool
-	// configMaps are the names of those with CA certificates or keys of tokens, in the namespace of the data plane.
-	configMaps map[string]bool
-	// users are the names of Secrets with users, in the namespace of the data plane.
-	users map[string]bool
+	claims map[claim]int
 	// secrets are those of other namespaces that it may use.
 	secrets []types.NamespacedName
 }
+
+func (p *attached) claim(c claim) {
+	if p.claims == nil {
+		p.claims = map[claim]int{}
+	}
+	p.claims[c]++
+}
+
+func (p *attached) unclaim(c claim) { count(p.claims, c, -1) }
 
 // Copy is a Secret that has to be copied to the namespace of a Gateway, which may use it.
 type Copy struct {
@@ -59,39 +87,9 @@ func (r *Result) Copies() []Copy {
 	return copies
 }
 
-// attach notes that a data plane has objects of a resource in a namespace. Policies come with any resource: a route may
-// get its first backend there at any time, and agents see this edit before the operator names anything.
+// attach notes that a data plane has objects of a resource in a namespace.
 func (p *plane) attach(namespace, resource string) {
-	if p.resources == nil {
-		p.resources = map[string]map[string]bool{}
-	}
-	if p.resources[namespace] == nil {
-		p.resources[namespace] = map[string]bool{"backendtlspolicies": true, proxypod.ResourceBackendPolicies: true}
-	}
-	p.resources[namespace][resource] = true
-}
-
-// attachOf notes the place of a route, and of its references.
-func (p *plane) attachOf(r *route) {
-	if p.known == nil {
-		p.known = map[[2]string]bool{}
-	}
-	namespace := r.GetNamespace()
-	from := [2]string{r.kind, namespace}
-	if !p.known[from] {
-		p.known[from] = true
-		p.attach(namespace, resources[r.kind])
-		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may get a filter at any time, too
-			p.attach(namespace, proxypod.ResourceFilters)
-		}
-	}
-	for _, backend := range r.backends {
-		to := [2]string{namespace, backend.Namespace}
-		if backend.Namespace != namespace && !p.known[to] {
-			p.known[to] = true
-			p.attach(backend.Namespace, "referencegrants")
-		}
-	}
+	p.claim(claim{claimResource, namespace, resource})
 }
 
 // attachOther is attach for namespaces other than the data plane's.
@@ -102,19 +100,26 @@ func (p *plane) attachOther(namespace, resource string) {
 }
 
 // mount notes that the pods need a ConfigMap, even if its content is wrong.
-func (p *plane) mount(configMap string) {
-	if p.configMaps == nil {
-		p.configMaps = map[string]bool{}
-	}
-	p.configMaps[configMap] = true
+func (p *plane) mount(configMap string) { p.claim(claim{kind: claimConfigMap, name: configMap}) }
+
+// claim notes what a route needs.
+func (m *member) claim(c claim) {
+	m.claims = append(m.claims, c)
+	m.plane.claim(c)
 }
 
-// mountUsers notes that the pods need a Secret with users.
-func (p *plane) mountUsers(secret string) {
-	if p.users == nil {
-		p.users = map[string]bool{}
+// claimPlaces notes the place of a route, and of its references. A rule may get a filter at any time.
+func (m *member) claimPlaces(r *route) {
+	namespace := r.GetNamespace()
+	m.claim(claim{claimResource, namespace, resources[r.kind]})
+	if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" {
+		m.claim(claim{claimResource, namespace, proxypod.ResourceFilters})
 	}
-	p.users[secret] = true
+	for _, backend := range r.backends {
+		if backend.Namespace != namespace {
+			m.claim(claim{claimResource, backend.Namespace, "referencegrants"})
+		}
+	}
 }
 
 // mountSecret notes that the pods need a Secret that the Gateway may use, and returns its name in their mounts.
@@ -126,13 +131,15 @@ func (p *plane) mountSecret(namespace, name string) string {
 	return LocalName(p.parent.Namespace, namespace, name)
 }
 
-// mountAuthorities notes that the pods need the ConfigMaps of a policy.
-func (p *plane) mountAuthorities(policy *gatewayv1.BackendTLSPolicy) {
+// authoritiesOf returns the claims of the ConfigMaps of a policy.
+func authoritiesOf(policy *gatewayv1.BackendTLSPolicy, p *plane) []claim {
+	var claims []claim
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
 		if ref.Kind == "ConfigMap" {
-			p.mount(LocalName(p.parent.Namespace, policy.Namespace, string(ref.Name)))
+			claims = append(claims, claim{kind: claimConfigMap, name: LocalName(p.parent.Namespace, policy.Namespace, string(ref.Name))})
 		}
 	}
+	return claims
 }
 
 // Attachments returns the places of the objects that belong to a data plane, nil if there are none. served has the
@@ -143,27 +150,37 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 		return nil
 	}
 	plane := r.t.planes[i]
-	if len(plane.resources) == 0 {
+	// Policies come with any resource: a route may get its first backend there at any time, and agents see this edit
+	// before the operator names anything.
+	resources := map[string]map[string]bool{}
+	attachments := &appv1.Attachments{}
+	for _, c := range slices.SortedFunc(maps.Keys(plane.claims), func(a, b claim) int { return cmp.Compare(a.name, b.name) }) {
+		switch c.kind {
+		case claimConfigMap:
+			attachments.ConfigMaps = append(attachments.ConfigMaps, appv1.ObjectReference{Name: c.name})
+		case claimUsers:
+			attachments.Users = append(attachments.Users, appv1.ObjectReference{Name: c.name})
+		default:
+			if resources[c.namespace] == nil {
+				resources[c.namespace] = map[string]bool{"backendtlspolicies": true, proxypod.ResourceBackendPolicies: true}
+			}
+			resources[c.namespace][c.name] = true
+		}
+	}
+	if len(resources) == 0 {
 		return nil
 	}
-	attachments := &appv1.Attachments{}
-	for _, namespace := range slices.Sorted(maps.Keys(plane.resources)) {
+	for _, namespace := range slices.Sorted(maps.Keys(resources)) {
 		one := appv1.AttachedNamespace{Name: namespace}
 		if plane.selectsNamespaces() {
 			one.Labels = r.t.labelsOf(namespace)
 		}
-		for _, resource := range slices.Sorted(maps.Keys(plane.resources[namespace])) {
+		for _, resource := range slices.Sorted(maps.Keys(resources[namespace])) {
 			if slices.Contains(served, resource) {
 				one.Resources = append(one.Resources, resource)
 			}
 		}
 		attachments.Namespaces = append(attachments.Namespaces, one)
-	}
-	for _, name := range slices.Sorted(maps.Keys(plane.configMaps)) {
-		attachments.ConfigMaps = append(attachments.ConfigMaps, appv1.ObjectReference{Name: name})
-	}
-	for _, name := range slices.Sorted(maps.Keys(plane.users)) {
-		attachments.Users = append(attachments.Users, appv1.ObjectReference{Name: name})
 	}
 	return attachments
 }

@@ -79,6 +79,7 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 
 // service returns a Service, false if nobody knows about it.
 func (t *translator) service(backend model.Backend) (*corev1.Service, bool) {
+	t.dependOn(kindService, backend.Namespace, backend.Service)
 	if t.Service == nil {
 		return nil, false
 	}

@@ -49,7 +49,7 @@ func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 // rulesAt returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its
 // pods mount the Secrets with users, and the ConfigMaps with keys. They can mount those of their own namespace only:
 // requests of a rule that needs another one are answered with 500.
-func (t *translator) rulesAt(p *plane, r *route) (rules []model.Rule, resolved verdict) {
+func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {
 		m := mountedFor(&r.rules[i].Action)
@@ -66,12 +66,12 @@ func (t *translator) rulesAt(p *plane, r *route) (rules []model.Rule, resolved v
 		}
 		for _, name := range m.names {
 			if m.kind == "Secret" {
-				p.mountUsers(name)
+				p.claim(claim{kind: claimUsers, name: name})
 			} else {
-				p.mount(name)
+				p.claim(claim{kind: claimConfigMap, name: name})
 			}
 		}
-		resolved.alsoReported(t.mountedProblem(m, p), fmt.Sprintf("rules[%d]", i))
+		resolved.alsoReported(t.mountedProblem(m, p.plane), fmt.Sprintf("rules[%d]", i))
 	}
 	return rules, resolved
 }
@@ -99,7 +99,8 @@ func (t *translator) addListenerFilters(p *plane) {
 			problem.no(model.ReasonUnsupportedValue, "%s", invalid)
 		}
 		if auth := l.Filters.ExternalAuth; auth != nil {
-			p.used = append(p.used, auth.Backend)
+			p.use(auth.Backend, false, 1)
+			p.fixed = map[Object]bool{{kindService, auth.Backend.Namespace, auth.Backend.Service}: true}
 			t.checkPort(&problem, "HTTPRoute", auth.Backend)
 		}
 	}

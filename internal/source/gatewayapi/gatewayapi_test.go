@@ -255,7 +255,7 @@ func describePlane(b *strings.Builder, plane *model.Gateway) {
 		}
 		b.WriteString("\n")
 	}
-	for _, route := range plane.Routes {
+	for route := range plane.Routes.Values() {
 		fmt.Fprintf(b, "  route %s at %v for %q\n", route.Name, route.Listeners, route.Hostnames)
 		for _, rule := range route.Rules {
 			for _, match := range rule.Matches {

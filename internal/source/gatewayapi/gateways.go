@@ -62,6 +62,7 @@ func (t *translator) addOwn() {
 		plane := &plane{
 			parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), own: &gateway.Spec,
 		}
+		plane.routes = plane.to.Routes.Edit()
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {
 			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: gatewayv1.Listener{

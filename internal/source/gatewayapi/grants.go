@@ -15,6 +15,7 @@ func (t *translator) isGranted(from reference, group, kind, namespace, name stri
 	if from.namespace == namespace {
 		return true
 	}
+	t.dependOn(kindGrant, namespace, "")
 	isFrom := func(f gatewayv1.ReferenceGrantFrom) bool {
 		return reference{string(f.Group), string(f.Kind), string(f.Namespace)} == from
 	}

@@ -28,10 +28,11 @@ type listener struct {
 	refused, unserved verdict
 	// closed says that no route can belong to it: it is of our own kind and redirects everything.
 	closed bool
-	// taken are the hostnames of the routes that belong to it, by kind; attached is how many of these can be carried out.
-	taken    map[string]*hostnameSet
-	attached int32
-	tls      *model.ListenerTLS
+	// taken are the hostnames of the routes that belong to it, and wanted those of its candidates. attached is how many of
+	// those that belong to it can be carried out.
+	taken, wanted hostnamesByKind
+	attached      int32
+	tls           *model.ListenerTLS
 }
 
 // verdict is a problem, or none if it has no reason.
@@ -95,19 +96,6 @@ func (v verdict) text() string {
 		return v.message
 	}
 	return fmt.Sprintf("%s; and %d more", v.message, v.more)
-}
-
-// add notes that a route belongs to it.
-func (l *listener) add(r *route) {
-	if l.taken == nil {
-		l.taken = map[string]*hostnameSet{}
-	}
-	if l.taken[r.kind] == nil {
-		l.taken[r.kind] = newHostnameSet()
-	}
-	for _, hostname := range r.hostnamesAt(l) {
-		l.taken[r.kind].add(hostname)
-	}
 }
 
 // isServed reports whether a listener is in the data plane.

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/tree"
 )
 
 // ControllerName is the controllerName of our GatewayClasses.
@@ -51,8 +51,6 @@ type Objects struct {
 	Reported func(Subject) Report
 	// Config returns a GatewayConfig, nil if there is none. Nil: there are none.
 	Config func(namespace, name string) *appv1.GatewayConfig
-	// Cache keeps what is made of routes for the next translation. Nil: nothing is kept.
-	Cache *Cache
 }
 
 // Subject is something that proxies of a data plane may report a problem about.
@@ -103,38 +101,6 @@ func OwnParent(namespace, name string) Parent {
 	return Parent{appv1.GroupName, kindGateway, namespace, name}
 }
 
-// Translate returns the models of objects, and computes their status.
-func Translate(objects Objects) *Result {
-	t := &translator{Objects: objects, parents: map[Parent]*parent{}, kept: make(map[metav1.Object]*route, len(objects.HTTPRoutes))}
-	if t.Cache == nil {
-		t.Cache = &Cache{}
-	}
-	t.Cache.prepare(&objects)
-	t.Policies, t.BackendPolicies = sorted(t.Policies), sorted(t.BackendPolicies)
-	t.indexPolicies()
-	t.nameFilters()
-	t.addClasses()
-	t.addGateways()
-	t.addOwn()
-	t.addListenerSets()
-	for _, plane := range t.planes {
-		plane.resolveConflicts()
-	}
-	for _, plane := range t.planes {
-		plane.addListeners()
-		t.addListenerFilters(plane)
-	}
-	t.addRoutes()
-	t.Cache.routes = t.kept
-	t.addPolicies()
-	t.addProblems()
-	result := &Result{Planes: map[Parent]*model.Gateway{}, t: t}
-	for _, plane := range t.planes {
-		result.Planes[plane.parent] = &plane.to
-	}
-	return result
-}
-
 // translator makes a Result.
 type translator struct {
 	Objects
@@ -143,12 +109,13 @@ type translator struct {
 	// planes are in the order of the objects they are for.
 	planes  []*plane
 	parents map[Parent]*parent
-	// routes are pointers to allRoutes, which has room for all of them from the beginning.
-	routes    []*route
-	allRoutes []route
-	// kept is what the Cache has for the next time.
-	kept    map[metav1.Object]*route
-	filters map[types.NamespacedName]*appv1.RouteFilter
+	// routes are all routes, order has them by their keys, and dependents are those that depend on an object.
+	routes     map[Object]*route
+	order      tree.Editor[*route]
+	dependents map[Object]map[*route]bool
+	// translating is the route that is translated now.
+	translating *route
+	filters     map[Object]*appv1.RouteFilter
 	// tlsPolicies and settings are the BackendTLSPolicies and BackendPolicies.
 	tlsPolicies policies[*gatewayv1.BackendTLSPolicy]
 	settings    policies[*appv1.BackendPolicy]
@@ -170,11 +137,22 @@ type plane struct {
 	// noCertificate is why backends cannot be shown the certificate that the Gateway names.
 	noCertificate string
 	to            model.Gateway
+	// routes are those of the model.
+	routes tree.Editor[*model.Route]
 	// addresses are those that the Gateway asks for.
 	addresses []string
-	// used are the Service ports that its routes send requests and connections to, passed those that get TLS that is
-	// passed through. One may be there several times until addPolicies.
-	used, passed []model.Backend
+	// used are how many routes send requests and connections to Service ports, passed those that send TLS there that is
+	// passed through. stale are the ports whose policies have to be chosen again.
+	used, passed map[model.Backend]int
+	stale        map[model.Backend]bool
+	// ownPolicies are those of our own Gateway. choices are what is chosen of policies for Service ports.
+	ownPolicies map[model.Backend]model.BackendPolicy
+	choices     map[model.Backend]*choice
+	// fixed are the Services that its listeners depend on.
+	fixed map[Object]bool
+	// ownProblems are those that no route has. problems are those of routes, by their keys.
+	ownProblems []model.Problem
+	problems    map[string][]model.Problem
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.

@@ -2,6 +2,8 @@ package gatewayapi
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,18 +15,28 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// policies are the policies of one kind.
-type policies[P metav1.Object] struct {
-	// byService has the policies for each Service, in the order of precedence.
-	byService map[types.NamespacedName][]targeted[P]
-	// uses has the data planes that send traffic to a Service port of a policy.
-	uses map[types.NamespacedName][]use
-}
+// policies are the policies of one kind, for each Service in the order of precedence.
+type policies[P metav1.Object] map[types.NamespacedName][]targeted[P]
 
 // targeted is a policy for a port of a Service, or for all of its ports if the name of the port is empty.
 type targeted[P metav1.Object] struct {
 	policy P
 	port   string
+}
+
+// choice is what is chosen of policies for a Service port at a data plane.
+type choice struct {
+	policy model.BackendPolicy
+	// isNone reports whether none of them is in effect, so that an entry of spec.backends is, if there is one.
+	isNone bool
+	// candidates are all policies for the port, with why each has no effect; "": it has.
+	candidates []candidate
+	claims     []claim
+}
+
+type candidate struct {
+	policy   metav1.Object
+	conflict string
 }
 
 // use is a data plane that sends traffic to a Service port of a policy. conflict is why the policy has no effect there,
@@ -35,19 +47,16 @@ type use struct {
 }
 
 // add adds a policy for a Service of its namespace.
-func (p *policies[P]) add(policy P, service, port string) {
-	if p.byService == nil {
-		p.byService, p.uses = map[types.NamespacedName][]targeted[P]{}, map[types.NamespacedName][]use{}
-	}
+func (p policies[P]) add(policy P, service, port string) {
 	name := types.NamespacedName{Namespace: policy.GetNamespace(), Name: service}
-	p.byService[name] = append(p.byService[name], targeted[P]{policy, port})
+	p[name] = append(p[name], targeted[P]{policy, port})
 }
 
 // of returns the policies for a Service port. The first one counts: policies that name the port come before those for
 // all ports, and older ones before newer ones.
-func (p *policies[P]) of(t *translator, backend model.Backend) []P {
+func (p policies[P]) of(t *translator, backend model.Backend) []P {
 	var named, all []P
-	for _, candidate := range p.byService[types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}] {
+	for _, candidate := range p[types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}] {
 		switch {
 		case candidate.port == "":
 			all = append(all, candidate.policy)
@@ -58,31 +67,36 @@ func (p *policies[P]) of(t *translator, backend model.Backend) []P {
 	return append(named, all...)
 }
 
-// choose returns the policy in effect for a Service port at a data plane, false if there is none, and notes all
-// policies for the port. conflict is why none of them has an effect.
-func (p *policies[P]) choose(t *translator, plane *plane, backend model.Backend, conflict string) (chosen P, ok bool) {
+// choose returns the policy in effect for a Service port, false if there is none, and notes all policies for the port.
+// conflict is why none of them has an effect.
+func (p policies[P]) choose(t *translator, c *choice, backend model.Backend, conflict string) (chosen P, ok bool) {
 	for i, policy := range p.of(t, backend) {
 		if i == 0 {
 			chosen, ok = policy, conflict == ""
 		} else if conflict == "" {
 			conflict = "another policy for the same Service port comes first"
 		}
-		p.note(policy, use{plane, conflict})
+		c.candidates = append(c.candidates, candidate{policy, conflict})
 	}
 	return chosen, ok
 }
 
-// note notes a use of a policy. A policy with an effect on one of its Service ports is in effect.
-func (p *policies[P]) note(policy P, now use) {
-	name := types.NamespacedName{Namespace: policy.GetNamespace(), Name: policy.GetName()}
-	uses := p.uses[name]
-	if last := len(uses) - 1; last >= 0 && uses[last].plane == now.plane {
-		if now.conflict == "" {
-			uses[last].conflict = ""
+// uses returns where policies are used. A policy with an effect on one of its Service ports is in effect.
+func (t *translator) uses() map[metav1.Object][]use {
+	uses := map[metav1.Object][]use{}
+	for _, plane := range t.planes {
+		for _, backend := range slices.SortedFunc(maps.Keys(plane.choices), model.CompareBackends) {
+			for _, c := range plane.choices[backend].candidates {
+				all := uses[c.policy]
+				if last := len(all) - 1; last < 0 || all[last].plane != plane {
+					uses[c.policy] = append(all, use{plane, c.conflict})
+				} else if c.conflict == "" {
+					all[last].conflict = ""
+				}
+			}
 		}
-		return
 	}
-	p.uses[name] = append(uses, now)
+	return uses
 }
 
 // indexPolicies makes the policies known by their Services.
@@ -101,42 +115,65 @@ func (t *translator) indexPolicies() {
 	}
 }
 
-// addPolicies configures for each data plane how to talk to the Service ports that its routes refer to.
-func (t *translator) addPolicies() {
-	if len(t.Policies)+len(t.BackendPolicies) == 0 {
+// updatePolicies configures how a data plane talks to those Service ports whose routes, policies or Services changed.
+func (t *translator) updatePolicies(p *plane) {
+	defer clear(p.stale)
+	if len(p.stale) == 0 || len(t.Policies)+len(t.BackendPolicies) == 0 && len(p.choices) == 0 {
 		return
 	}
-	for _, plane := range t.planes {
-		used, passed := distinct(plane.used), distinct(plane.passed)
-		for _, backend := range used {
-			t.addPolicy(plane, backend, false)
-		}
-		for _, backend := range passed {
-			if _, ok := slices.BinarySearchFunc(used, backend, model.CompareBackends); !ok {
-				t.addPolicy(plane, backend, true)
+	changed := map[model.Backend]model.BackendPolicy{}
+	for backend := range p.stale {
+		before, now := p.choices[backend], (*choice)(nil)
+		if delete(p.choices, backend); before != nil {
+			for _, c := range before.claims {
+				p.unclaim(c)
 			}
+		}
+		if passthrough := p.used[backend] == 0; !passthrough || p.passed[backend] > 0 {
+			now = t.choosePolicy(p, backend, passthrough)
+		}
+		if p.choices == nil {
+			p.choices = map[model.Backend]*choice{}
+		}
+		policy := p.ownPolicies[backend]
+		if now != nil && len(now.candidates) > 0 {
+			for _, c := range now.claims {
+				p.claim(c)
+			}
+			if p.choices[backend] = now; !now.isNone {
+				policy = now.policy
+			}
+		}
+		if !reflect.DeepEqual(policy, p.to.Policies[backend]) {
+			changed[backend] = policy
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	p.to.Policies = maps.Clone(p.to.Policies) // tables have it
+	for backend, policy := range changed {
+		if _, isOwn := p.ownPolicies[backend]; !isOwn && reflect.ValueOf(policy).IsZero() {
+			delete(p.to.Policies, backend)
+		} else {
+			p.to.Policies[backend] = policy
 		}
 	}
 }
 
-// distinct returns Service ports sorted and unique.
-func distinct(backends []model.Backend) []model.Backend {
-	slices.SortFunc(backends, model.CompareBackends)
-	return slices.Compact(backends)
-}
-
-// addPolicy configures how a data plane talks to a Service port. An entry of spec.backends comes before a
-// BackendPolicy. An entry without tls does not switch off the TLS of a BackendTLSPolicy. passthrough reports whether
+// choosePolicy returns what configures how a data plane talks to a Service port. An entry of spec.backends comes before
+// a BackendPolicy. An entry without tls does not switch off the TLS of a BackendTLSPolicy. passthrough reports whether
 // all traffic there is TLS already.
-func (t *translator) addPolicy(plane *plane, backend model.Backend, passthrough bool) {
-	policy, isOwn := plane.to.Policies[backend]
+func (t *translator) choosePolicy(plane *plane, backend model.Backend, passthrough bool) *choice {
+	c := &choice{}
+	policy, isOwn := plane.ownPolicies[backend]
 	own := func(sets bool) string {
 		if sets {
 			return "an entry of the Gateway's spec.backends for the same Service port comes first"
 		}
 		return ""
 	}
-	settings, ok := t.settings.choose(t, plane, backend, own(isOwn))
+	settings, ok := t.settings.choose(t, c, backend, own(isOwn))
 	if ok {
 		policy = source.BackendSettings(&settings.Spec.BackendSettings, backend.Service)
 		policy.From = named(policy.From, kindBackendPolicy, settings)
@@ -144,15 +181,14 @@ func (t *translator) addPolicy(plane *plane, backend model.Backend, passthrough 
 	var secured bool
 	if !passthrough {
 		var tls *gatewayv1.BackendTLSPolicy
-		if tls, secured = t.tlsPolicies.choose(t, plane, backend, own(policy.TLS != nil || policy.Refused != "")); secured {
-			plane.mountAuthorities(tls)
+		if tls, secured = t.tlsPolicies.choose(t, c, backend, own(policy.TLS != nil || policy.Refused != "")); secured {
+			c.claims = authoritiesOf(tls, plane)
 			policy.TLS, policy.Refused = t.backendTLS(tls, plane)
 			policy.From = named(policy.From, kindTLSPolicy, tls)
 		}
 	}
-	if ok || secured {
-		plane.to.Policies[backend] = policy
-	}
+	c.policy, c.isNone = policy, !ok && !secured
+	return c
 }
 
 // named returns names of policies with one more.

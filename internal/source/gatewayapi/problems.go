@@ -2,61 +2,93 @@ package gatewayapi
 
 import (
 	"cmp"
-
-	"k8s.io/apimachinery/pkg/types"
+	"maps"
+	"slices"
 
 	"gateway/internal/model"
 )
 
-// addProblems notes in each data plane the parts of objects that have no effect there.
-func (t *translator) addProblems() {
-	for _, plane := range t.planes {
-		for _, wrong := range []verdict{plane.refused, plane.resolved} {
-			plane.problem(wrong, model.Problem{Origin: plane.to.Origins[0]}, "Gateway "+plane.parent.Namespace+"/"+plane.parent.Name)
-		}
-		for _, l := range plane.listeners {
-			for _, wrong := range []verdict{l.conflict, l.accepted, l.resolved} {
-				plane.problem(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.name)
-			}
-		}
-		for _, set := range plane.sets {
-			if !set.allowed {
-				wrong := verdict{reason: "NotAllowed", message: "the Gateway's allowedListeners do not include it"}
-				plane.problem(wrong, model.Problem{Origin: origin(kindListenerSet, set.set)}, "ListenerSet "+set.Namespace+"/"+set.Name)
-			}
+// noteOwnProblems notes the parts of the Gateway and its listeners that have no effect.
+func (p *plane) noteOwnProblems() {
+	add := func(wrong verdict, about model.Problem, what string) {
+		if wrong.reason != "" {
+			p.ownProblems = append(p.ownProblems, newProblem(wrong, about, what))
 		}
 	}
-	for _, policy := range t.BackendPolicies {
-		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
-		for _, use := range t.settings.uses[name] {
-			about := model.Problem{Origin: origin(kindBackendPolicy, policy)}
-			use.plane.problem(use.accepted(verdict{}), about, kindBackendPolicy+" "+name.String())
+	for _, wrong := range []verdict{p.refused, p.resolved} {
+		add(wrong, model.Problem{Origin: p.to.Origins[0]}, "Gateway "+p.parent.Namespace+"/"+p.parent.Name)
+	}
+	for _, l := range p.listeners {
+		for _, wrong := range []verdict{l.conflict, l.accepted, l.resolved} {
+			add(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.name)
 		}
 	}
-	for _, r := range t.routes {
-		seen := map[*plane]bool{}
-		for _, a := range r.attachments {
-			about, what := model.Problem{Origin: origin(r.kind, r), RouteKind: r.kind, Route: r.name}, r.kind+" "+r.name
-			a.parent.plane.problem(a.accepted, about, what)
-			if seen[a.parent.plane] || a.accepted.reason != "" {
-				continue
+	for _, set := range p.sets {
+		if !set.allowed {
+			wrong := verdict{reason: "NotAllowed", message: "the Gateway's allowedListeners do not include it"}
+			add(wrong, model.Problem{Origin: origin(kindListenerSet, set.set)}, "ListenerSet "+set.Namespace+"/"+set.Name)
+		}
+	}
+	if p.gateway == nil {
+		p.ownProblems = append(p.to.Problems, p.ownProblems...)
+	}
+}
+
+// noteProblems notes in its data planes the parts of a route that have no effect there.
+func (t *translator) noteProblems(r *route) {
+	seen := map[*plane]bool{}
+	for _, a := range r.attachments {
+		p, about, what := a.parent.plane, model.Problem{Origin: origin(r.kind, r), RouteKind: r.kind, Route: r.name}, r.kind+" "+r.name
+		add := func(wrong verdict) {
+			if wrong.reason == "" {
+				return
 			}
-			seen[a.parent.plane] = true
-			a.parent.plane.problem(a.resolved, about, what)
-			for i := range r.rules {
-				if refused := r.rules[i].Refused; refused != "" {
-					var wrong verdict
-					wrong.no(model.ReasonUnsupportedValue, "requests for rules[%d] are answered with 500: %s", i, refused)
-					a.parent.plane.problem(wrong, about, what)
-				}
+			if p.problems == nil {
+				p.problems = map[string][]model.Problem{}
+			}
+			p.problems[r.key] = append(p.problems[r.key], newProblem(wrong, about, what))
+		}
+		add(a.accepted)
+		if seen[p] || a.accepted.reason != "" {
+			continue
+		}
+		seen[p] = true
+		add(a.resolved)
+		for i := range r.rules {
+			if refused := r.rules[i].Refused; refused != "" {
+				var wrong verdict
+				wrong.no(model.ReasonUnsupportedValue, "requests for rules[%d] are answered with 500: %s", i, refused)
+				add(wrong)
 			}
 		}
 	}
 }
 
-func (p *plane) problem(wrong verdict, about model.Problem, what string) {
-	if wrong.reason != "" {
-		about.Reason, about.Message = model.Reason(wrong.reason), what+": "+cmp.Or(wrong.text(), wrong.reason)
-		p.to.Problems = append(p.to.Problems, about)
+// updateProblems lists all problems of the data planes.
+func (t *translator) updateProblems() {
+	for _, p := range t.planes {
+		p.to.Problems = slices.Clone(p.ownProblems)
 	}
+	if len(t.BackendPolicies) > 0 {
+		uses := t.uses()
+		for _, policy := range t.BackendPolicies {
+			for _, use := range uses[policy] {
+				if wrong := use.accepted(verdict{}); wrong.reason != "" {
+					name := kindBackendPolicy + " " + policy.Namespace + "/" + policy.Name
+					problem := newProblem(wrong, model.Problem{Origin: origin(kindBackendPolicy, policy)}, name)
+					use.plane.to.Problems = append(use.plane.to.Problems, problem)
+				}
+			}
+		}
+	}
+	for _, p := range t.planes {
+		for _, key := range slices.Sorted(maps.Keys(p.problems)) {
+			p.to.Problems = append(p.to.Problems, p.problems[key]...)
+		}
+	}
+}
+
+func newProblem(wrong verdict, about model.Problem, what string) model.Problem {
+	about.Reason, about.Message = model.Reason(wrong.reason), what+": "+cmp.Or(wrong.text(), wrong.reason)
+	return about
 }

@@ -195,15 +195,16 @@ spec: {parentRefs: [{name: two}, {name: one}], rules: [{filters: [{type: Extensi
 // TestReportsStayWithTheirGateway: the status of a route at a Gateway says what the proxies of that Gateway report.
 func TestReportsStayWithTheirGateway(t *testing.T) {
 	objects := parseAll(t, []byte(twoGateways))
-	objects.Cache = &gatewayapi.Cache{}
+	index := gatewayapi.NewIndex(objects)
 	objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
 		if of.Reason != appv1.ProblemInvalidKeysRef || of.Name != "keys" {
 			t.Errorf("it is asked for %+v", of)
 		}
 		return gatewayapi.Report{Problem: "no keys, say the proxies of " + of.Plane.Name}
 	}
-	for range 2 { // the second translation has the routes from the cache
-		routes := gatewayapi.Translate(objects).Status(nil, allLive{}).Routes
+	for range 2 { // the second time, the routes are translated
+		index.Replace(objects)
+		routes := index.Result().Status(nil, allLive{}).Routes
 		for _, name := range []string{"at-one", "at-two", "at-both"} {
 			for _, parent := range routes[gatewayapi.Object{Kind: "HTTPRoute", Namespace: "infra", Name: name}] {
 				c := meta.FindStatusCondition(parent.Conditions, "ResolvedRefs")

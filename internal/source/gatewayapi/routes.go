@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +16,11 @@ import (
 // route is a route of any kind.
 type route struct {
 	metav1.Object
+	id   Object
 	kind string
-	// created, in seconds, and namespace are those of the object. name is what the access log calls it, NAMESPACE/NAME.
-	created         int64
-	namespace, name string
+	// key is its place in the order of precedence, after the routes of a Gateway of our own kind. name is what the access
+	// log calls it, NAMESPACE/NAME.
+	key, name string
 
 	parentRefs []gatewayv1.ParentReference
 	// parents are what its status says of its parents.
@@ -29,23 +31,39 @@ type route struct {
 	backends []model.Backend
 	// filters are the RouteFilters that its rules have.
 	filters []*appv1.RouteFilter
+	// dependsOn are the objects that it was translated with.
+	dependsOn []Object
 	// refused is what is wrong with the whole of it, resolved with its references.
 	refused, resolved verdict
 
 	attachments []*attachment
-	// listeners are those that it belongs to, by any of its parents.
-	listeners []*listener
+	// listeners are those that it belongs to, by any of its parents, and candidates those that it would belong to without
+	// routes of the other kind.
+	listeners, candidates []*listener
+	// members are its parts of data planes. models are what they, or those before, have of it.
+	members []*member
+	models  map[Parent]*model.Route
+}
+
+// member is a route of a data plane.
+type member struct {
+	*plane
+	// passthrough reports whether all its traffic there is TLS that is passed through.
+	passthrough bool
+	claims      []claim
 }
 
 // newRoute returns a route without rules.
 func newRoute(
 	object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, status gatewayv1.RouteStatus, hostnames []gatewayv1.Hostname,
 ) *route {
-	created, namespace := object.GetCreationTimestamp(), object.GetNamespace()
 	r := &route{
-		Object: object, kind: kind, created: created.Unix(), namespace: namespace, name: namespace + "/" + object.GetName(),
-		parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""},
+		Object: object, id: idOf(kind, object), kind: kind, name: object.GetNamespace() + "/" + object.GetName(),
+		parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}, models: map[Parent]*model.Route{},
 	}
+	created := object.GetCreationTimestamp()
+	// Negative numbers come first. The time of an object without one is negative.
+	r.key = fmt.Sprintf("a%020d\x00%s\x00%s\x00%s", uint64(created.Unix())^1<<63, object.GetNamespace(), r.name, kind) //nolint:gosec // bits
 	if len(hostnames) > 0 {
 		r.hostnames = nil
 		for _, hostname := range hostnames {
@@ -57,70 +75,47 @@ func newRoute(
 	return r
 }
 
-// addRoutes adds the routes of all kinds, in their order of precedence.
-func (t *translator) addRoutes() {
-	n := len(t.HTTPRoutes) + len(t.GRPCRoutes) + len(t.TLSRoutes) + len(t.TCPRoutes) + len(t.UDPRoutes)
-	t.allRoutes, t.routes = make([]route, 0, n), make([]*route, 0, n)
-	for _, object := range t.HTTPRoutes {
-		t.addRoute(object, func() *route {
-			r := newRoute(object, "HTTPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-			t.addRules(r, object.Spec.Rules)
-			return r
-		})
+// translate translates a route.
+func (t *translator) translate(id Object, object metav1.Object) *route {
+	var r *route
+	begin := func(spec gatewayv1.CommonRouteSpec, status gatewayv1.RouteStatus, hostnames []gatewayv1.Hostname) {
+		r = newRoute(object, id.Kind, spec, status, hostnames)
+		t.translating = r
 	}
-	for _, object := range t.GRPCRoutes {
-		t.addRoute(object, func() *route {
-			r := newRoute(object, "GRPCRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-			t.addRules(r, rules.FromGRPC(object.Spec.Rules))
-			return r
-		})
+	switch object := object.(type) {
+	case *gatewayv1.HTTPRoute:
+		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+		t.addRules(r, object.Spec.Rules)
+	case *gatewayv1.GRPCRoute:
+		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+		t.addRules(r, rules.FromGRPC(object.Spec.Rules))
+	case *gatewayv1.TLSRoute:
+		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+		for _, rule := range object.Spec.Rules {
+			t.addConnections(r, rule.BackendRefs)
+		}
+	case *gatewayv1.TCPRoute:
+		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
+		for _, rule := range object.Spec.Rules {
+			t.addConnections(r, rule.BackendRefs)
+		}
+	case *gatewayv1.UDPRoute:
+		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
+		r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
 	}
-	for _, object := range t.TLSRoutes {
-		t.addRoute(object, func() *route {
-			r := newRoute(object, "TLSRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-			for _, rule := range object.Spec.Rules {
-				t.addConnections(r, rule.BackendRefs)
-			}
-			return r
-		})
-	}
-	for _, object := range t.TCPRoutes {
-		t.addRoute(object, func() *route {
-			r := newRoute(object, "TCPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
-			for _, rule := range object.Spec.Rules {
-				t.addConnections(r, rule.BackendRefs)
-			}
-			return r
-		})
-	}
-	for _, object := range t.UDPRoutes {
-		t.addRoute(object, func() *route {
-			r := newRoute(object, "UDPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
-			r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
-			return r
-		})
-	}
-	slices.SortFunc(t.routes, (*route).compare)
-	for _, p := range t.planes {
-		average := n / len(t.planes)
-		p.to.Origins, p.to.Routes, p.used = slices.Grow(p.to.Origins, average), slices.Grow(p.to.Routes, average), slices.Grow(p.used, average)
-	}
-	for _, r := range t.routes {
-		t.attach(r)
-		t.addToPlanes(r)
+	t.translating = nil
+	return r
+}
+
+// dependOn notes that the route that is translated depends on an object, whether it exists or not.
+func (t *translator) dependOn(kind, namespace, name string) {
+	if object := (Object{kind, namespace, name}); t.translating != nil && !slices.Contains(t.translating.dependsOn, object) {
+		t.translating.dependsOn = append(t.translating.dependsOn, object)
 	}
 }
 
 // compare orders routes by precedence, as before does.
-func (r *route) compare(other *route) int {
-	if r.created != other.created {
-		return cmp.Compare(r.created, other.created)
-	}
-	if r.namespace != other.namespace {
-		return cmp.Compare(r.namespace, other.namespace)
-	}
-	return cmp.Or(cmp.Compare(r.name, other.name), cmp.Compare(r.kind, other.kind))
-}
+func (r *route) compare(other *route) int { return cmp.Compare(r.key, other.key) }
 
 // addToPlanes adds a route to the data planes that it belongs to.
 func (t *translator) addToPlanes(r *route) {
@@ -132,33 +127,75 @@ func (t *translator) addToPlanes(r *route) {
 			a.resolved = t.addToPlane(a.parent.plane, r)
 		}
 	}
+	t.noteProblems(r)
 }
 
 // addToPlane adds a route to a data plane, if it belongs to a listener that is served. It returns what is wrong with
 // the references of the route there.
 func (t *translator) addToPlane(p *plane, r *route) verdict {
 	var names []string
-	passthrough := true
+	m := &member{plane: p, passthrough: true}
 	for _, l := range p.listeners {
 		if r.isAt(l) && l.isServed() {
 			names = append(names, l.name)
-			passthrough = passthrough && l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
+			m.passthrough = m.passthrough && l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
 		}
 	}
 	if len(names) == 0 {
 		return r.resolved
 	}
-	from := origin(r.kind, r)
-	translated, resolved := t.rulesAt(p, r)
-	p.to.Origins = append(p.to.Origins, from)
-	p.to.Routes = append(p.to.Routes, model.Route{
-		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: translated,
-	})
-	if passthrough {
-		p.passed = append(p.passed, r.backends...)
-	} else {
-		p.used = append(p.used, r.backends...)
+	translated, resolved := t.rulesAt(m, r)
+	made := &model.Route{Origin: origin(r.kind, r), Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: translated}
+	if before := r.models[p.parent]; before != nil && slices.Equal(before.Listeners, names) && isSame(before.Rules, translated) {
+		made = before
 	}
-	p.attachOf(r)
+	r.models[p.parent] = made
+	p.routes.Set(r.key, made)
+	for _, backend := range r.backends {
+		p.use(backend, m.passthrough, 1)
+	}
+	m.claimPlaces(r)
+	r.members = append(r.members, m)
 	return resolved
+}
+
+// isSame reports whether two slices are one.
+func isSame(a, b []model.Rule) bool { return len(a) > 0 && len(b) > 0 && &a[0] == &b[0] }
+
+// detach removes a route from its listeners and data planes.
+func (r *route) detach() {
+	for _, l := range r.listeners {
+		l.taken.remove(r, l)
+		if !r.isUnsupported() {
+			l.attached--
+		}
+	}
+	for _, l := range r.candidates {
+		l.wanted.remove(r, l)
+	}
+	for _, m := range r.members {
+		m.routes.Delete(r.key)
+		for _, backend := range r.backends {
+			m.use(backend, m.passthrough, -1)
+		}
+		for _, c := range m.claims {
+			m.unclaim(c)
+		}
+	}
+	for _, a := range r.attachments {
+		delete(a.parent.plane.problems, r.key)
+	}
+}
+
+// use counts a route that sends something to a Service port.
+func (p *plane) use(backend model.Backend, passthrough bool, n int) {
+	if p.used == nil {
+		p.used, p.passed, p.stale = map[model.Backend]int{}, map[model.Backend]int{}, map[model.Backend]bool{}
+	}
+	counts := p.used
+	if passthrough {
+		counts = p.passed
+	}
+	count(counts, backend, n)
+	p.stale[backend] = true
 }

@@ -3,7 +3,6 @@ package gatewayapi
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -56,18 +55,11 @@ func (t *translator) addConnections(r *route, refs []gatewayv1.BackendRef) {
 	t.addRules(r, []gatewayv1.HTTPRouteRule{rule})
 }
 
-// nameFilters makes the RouteFilters known by their names.
-func (t *translator) nameFilters() {
-	t.filters = make(map[types.NamespacedName]*appv1.RouteFilter, len(t.Filters))
-	for _, filter := range t.Filters {
-		t.filters[types.NamespacedName{Namespace: filter.Namespace, Name: filter.Name}] = filter
-	}
-}
-
 // extension returns the RouteFilter that a route names, or what is wrong with the reference.
 func (t *translator) extension(r *route, ref gatewayv1.LocalObjectReference) (*appv1.RouteFilter, verdict) {
 	var problem verdict
-	filter := t.filters[types.NamespacedName{Namespace: r.GetNamespace(), Name: string(ref.Name)}]
+	filter := t.filters[Object{kindFilter, r.GetNamespace(), string(ref.Name)}]
+	t.dependOn(kindFilter, r.GetNamespace(), string(ref.Name))
 	switch {
 	case ref.Group != appv1.GroupName || ref.Kind != kindFilter:
 		problem.no(gatewayv1.RouteReasonInvalidKind, "only a %s of group %s can be an extension, and not a %s of group %s",

@@ -79,12 +79,13 @@ func (r *Result) Status(problems []model.Problem, live Live) Status {
 			byObject[object] = append(byObject[object], problem)
 		}
 	}
-	for _, route := range t.routes {
+	for route := range t.ordered() {
 		if object := (Object{route.kind, route.GetNamespace(), route.GetName()}); len(route.attachments) > 0 {
 			s.Routes[object] = t.routeStatus(route, byObject[object])
 		}
 	}
-	s.Policies, s.BackendPolicies = t.tlsPolicyStatus(), t.backendPolicyStatus()
+	uses := t.uses()
+	s.Policies, s.BackendPolicies = t.tlsPolicyStatus(uses), t.backendPolicyStatus(uses)
 	return s
 }
 

@@ -74,11 +74,11 @@ func (r *route) isUnsupported() bool {
 
 // tlsPolicyStatus returns the status of BackendTLSPolicies, for each Gateway that sends traffic to a Service port of
 // theirs.
-func (t *translator) tlsPolicyStatus() map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus {
+func (t *translator) tlsPolicyStatus(uses map[metav1.Object][]use) map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus {
 	all := map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{}
 	for _, policy := range t.Policies {
 		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
-		for _, use := range t.tlsPolicies.uses[name] {
+		for _, use := range uses[policy] {
 			accepted, resolved := policyProblems(policy, func(configMap string) verdict {
 				return t.contentProblem(use.plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
 			})
@@ -107,11 +107,11 @@ func (u use) accepted(otherwise verdict) verdict {
 
 // backendPolicyStatus returns the status of BackendPolicies, for each Gateway that sends traffic to a Service port of
 // theirs.
-func (t *translator) backendPolicyStatus() map[types.NamespacedName][]appv1.BackendPolicyAncestor {
+func (t *translator) backendPolicyStatus(uses map[metav1.Object][]use) map[types.NamespacedName][]appv1.BackendPolicyAncestor {
 	all := map[types.NamespacedName][]appv1.BackendPolicyAncestor{}
 	for _, policy := range t.BackendPolicies {
 		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
-		for _, use := range t.settings.uses[name] {
+		for _, use := range uses[policy] {
 			parent := use.plane.parent
 			ancestor := appv1.BackendPolicyAncestor{
 				AncestorRef:    appv1.PolicyAncestorReference{Group: parent.Group, Kind: parent.Kind, Namespace: parent.Namespace, Name: parent.Name},

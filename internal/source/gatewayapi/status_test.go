@@ -82,9 +82,9 @@ func TestAgentsSeeTheNamespacesThatTheOperatorSelects(t *testing.T) {
 		agents := gatewayapi.AttachedTo(own)
 		agents.Gateways, agents.Classes, agents.ListenerSets, agents.HTTPRoutes = seen.Gateways, seen.Classes, seen.ListenerSets, seen.HTTPRoutes
 		got, want := gatewayapi.Translate(agents).Planes[parent], operator.Planes[parent]
-		if len(got.Listeners) != len(want.Listeners) || len(got.Routes) != len(want.Routes) || len(want.Listeners)+len(want.Routes) != 2 {
+		if len(got.Listeners) != len(want.Listeners) || got.Routes.Len() != want.Routes.Len() || len(want.Listeners)+want.Routes.Len() != 2 {
 			t.Errorf("%s: agents have %d listeners and %d routes, the operator %d and %d", test.name,
-				len(got.Listeners), len(got.Routes), len(want.Listeners), len(want.Routes))
+				len(got.Listeners), got.Routes.Len(), len(want.Listeners), want.Routes.Len())
 		}
 	}
 }

@@ -61,8 +61,16 @@ func (t *translator) isIdle(target model.Backend, port string, tls bool) (bool, 
 	is := func(backend model.Backend) bool {
 		return backend.Namespace == target.Namespace && backend.Service == target.Service && (port == "" || t.hasPort(backend, port))
 	}
+	in := func(counts map[model.Backend]int) bool {
+		for backend := range counts {
+			if is(backend) {
+				return true
+			}
+		}
+		return false
+	}
 	for _, plane := range t.planes {
-		if slices.ContainsFunc(plane.used, is) || !tls && slices.ContainsFunc(plane.passed, is) {
+		if in(plane.used) || !tls && in(plane.passed) {
 			return false, IdleTarget{}
 		}
 	}
@@ -80,7 +88,7 @@ func (t *translator) isIdle(target model.Backend, port string, tls bool) (bool, 
 		name = "Service " + name
 	}
 	for _, plane := range t.planes {
-		if slices.ContainsFunc(plane.passed, is) {
+		if in(plane.passed) {
 			return true, IdleTarget{Message: "what goes to " + name + " is TLS that is passed through"}
 		}
 	}

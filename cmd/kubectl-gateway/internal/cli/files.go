@@ -23,7 +23,9 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
+	"gateway/internal/model"
 	"gateway/internal/source/gatewayapi"
+	"gateway/internal/tree"
 )
 
 // kinds are those that are read of files. Of the groups app.example.com and gateway.networking.k8s.io, there are no
@@ -251,7 +253,7 @@ func closeRefused(result *gatewayapi.Result) {
 	for _, plane := range result.DataPlanes() {
 		if plane.Spec == nil {
 			of := result.Planes[gatewayapi.GatewayParent(plane.Gateway.Namespace, plane.Gateway.Name)]
-			of.Listeners, of.Routes = nil, nil
+			of.Listeners, of.Routes = nil, tree.Map[*model.Route]{}
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (c *command) routes(ctx context.Context, gateway *appv1.Gateway) (any, erro
 		c.Warn("%v", err)
 		return "<unknown>", nil
 	}
-	for _, route := range site.Model().Routes {
+	for route := range site.Model().Routes.Values() {
 		if route.Origin.Kind != "Gateway" {
 			count++
 		}

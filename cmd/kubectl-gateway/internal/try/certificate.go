@@ -52,9 +52,9 @@ func (o *objects) namesOf(listener *model.Listener) []string {
 		return []string{listener.Hostname}
 	}
 	names := []string{"localhost"}
-	for i := range o.gateway.Routes {
-		if slices.Contains(o.gateway.Routes[i].Listeners, listener.Name) {
-			names = append(names, slices.DeleteFunc(slices.Clone(o.gateway.Routes[i].Hostnames), func(name string) bool { return name == "" })...)
+	for route := range o.gateway.Routes.Values() {
+		if slices.Contains(route.Listeners, listener.Name) {
+			names = append(names, slices.DeleteFunc(slices.Clone(route.Hostnames), func(name string) bool { return name == "" })...)
 		}
 	}
 	return names

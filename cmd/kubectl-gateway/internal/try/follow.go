@@ -49,8 +49,8 @@ func (o *objects) url(listener *model.Listener) string {
 		scheme = "https"
 	}
 	host := listener.Hostname
-	for i := range o.gateway.Routes {
-		if route := &o.gateway.Routes[i]; host == "" && slices.Contains(route.Listeners, listener.Name) {
+	for route := range o.gateway.Routes.Values() {
+		if host == "" && slices.Contains(route.Listeners, listener.Name) {
 			host = route.Hostnames[0]
 		}
 	}

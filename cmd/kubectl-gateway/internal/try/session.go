@@ -136,9 +136,9 @@ func (o *objects) users() map[string]bool {
 	for i := range o.gateway.Listeners {
 		add(o.gateway.Listeners[i].Filters)
 	}
-	for i := range o.gateway.Routes {
-		for j := range o.gateway.Routes[i].Rules {
-			add(&o.gateway.Routes[i].Rules[j].Action)
+	for route := range o.gateway.Routes.Values() {
+		for j := range route.Rules {
+			add(&route.Rules[j].Action)
 		}
 	}
 	return users

@@ -14,7 +14,7 @@ func TestMountedUsers(t *testing.T) {
 	filters := users("listener")
 	o := objects{gateway: &model.Gateway{
 		Listeners: []model.Listener{{Name: "a", Filters: &filters}, {Name: "b"}},
-		Routes:    []model.Route{{Rules: []model.Rule{{Action: users("rule")}, {}}}},
+		Routes:    model.Ordered(model.Route{Rules: []model.Rule{{Action: users("rule")}, {}}}),
 	}}
 	if got, want := o.mounts()[2], []string{"listener", "rule"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

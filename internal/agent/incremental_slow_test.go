@@ -1,0 +1,5 @@
+//go:build slow
+
+package agent
+
+func init() { edits = 50_000 }

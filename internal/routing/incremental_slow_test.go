@@ -1,0 +1,5 @@
+//go:build slow
+
+package routing_test
+
+func init() { edits = 50_000 }

@@ -1,0 +1,266 @@
+package gatewayapi
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	"gateway/internal/tree"
+)
+
+// Index holds objects, and what they were translated to. An edit of a route, a RouteFilter or a Service costs what it
+// changes: the routes that refer to it are translated again, and those of their Service ports get their policies again.
+// Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
+// makes of the same objects.
+type Index struct {
+	translator
+	// changed are the routes that are new, others or gone; nil stands for one that is gone. touched are the objects that
+	// changed, which routes may depend on.
+	changed map[Object]metav1.Object
+	touched map[Object]bool
+	// isNew says that the data planes have to be made anew.
+	isNew bool
+}
+
+// The kinds of objects that routes depend on, beside RouteFilters. A ReferenceGrant stands for all of its namespace.
+const (
+	kindService = "Service"
+	kindGrant   = "ReferenceGrant"
+)
+
+// NewIndex returns an index of objects.
+func NewIndex(objects Objects) *Index {
+	x := &Index{
+		translator: translator{routes: map[Object]*route{}, dependents: map[Object]map[*route]bool{}},
+		changed:    map[Object]metav1.Object{}, touched: map[Object]bool{},
+	}
+	x.Replace(objects)
+	return x
+}
+
+// Replace takes in all objects. They are told apart by their pointers: whoever has them replaces objects and never
+// changes them. Services count as unchanged.
+func (x *Index) Replace(objects Objects) {
+	eachChanged(x.Policies, objects.Policies, func(policy *gatewayv1.BackendTLSPolicy) {
+		for i := range policy.Spec.TargetRefs {
+			x.touched[Object{kindService, policy.Namespace, string(policy.Spec.TargetRefs[i].Name)}] = true
+		}
+	})
+	eachChanged(x.Grants, objects.Grants, func(grant *gatewayv1.ReferenceGrant) {
+		x.touched[Object{kindGrant, grant.Namespace, ""}] = true
+	})
+	eachChanged(slices.Collect(maps.Values(x.filters)), objects.Filters, func(filter *appv1.RouteFilter) {
+		x.touched[idOf(kindFilter, filter)] = true
+	})
+	x.Objects, x.isNew = objects, true
+	clear(x.changed)
+	x.filters = make(map[Object]*appv1.RouteFilter, len(objects.Filters))
+	for _, filter := range objects.Filters {
+		x.filters[idOf(kindFilter, filter)] = filter
+	}
+	x.tlsPolicies, x.settings = policies[*gatewayv1.BackendTLSPolicy]{}, policies[*appv1.BackendPolicy]{}
+	x.Policies, x.BackendPolicies = sorted(x.Policies), sorted(x.BackendPolicies)
+	x.indexPolicies()
+	gone := maps.Clone(x.routes)
+	eachRoute(&objects, func(kind string, object metav1.Object) {
+		id := idOf(kind, object)
+		if delete(gone, id); x.routes[id] == nil || x.routes[id].Object != object {
+			x.changed[id] = object
+		}
+	})
+	for id := range gone {
+		x.changed[id] = nil
+	}
+}
+
+// eachChanged calls f for the objects that are in one of two lists.
+func eachChanged[T metav1.Object](before, now []T, f func(T)) {
+	in := make(map[metav1.Object]bool, len(before))
+	for _, object := range before {
+		in[object] = true
+	}
+	for _, object := range now {
+		if in[object] {
+			delete(in, object)
+		} else {
+			f(object)
+		}
+	}
+	for _, object := range before {
+		if in[object] {
+			f(object)
+		}
+	}
+}
+
+// eachRoute calls f for all routes.
+func eachRoute(o *Objects, f func(kind string, object metav1.Object)) {
+	eachOf("HTTPRoute", o.HTTPRoutes, f)
+	eachOf("GRPCRoute", o.GRPCRoutes, f)
+	eachOf("TLSRoute", o.TLSRoutes, f)
+	eachOf("TCPRoute", o.TCPRoutes, f)
+	eachOf("UDPRoute", o.UDPRoutes, f)
+}
+
+func eachOf[T metav1.Object](kind string, objects []T, f func(kind string, object metav1.Object)) {
+	for _, object := range objects {
+		f(kind, object)
+	}
+}
+
+// idOf identifies an object.
+func idOf(kind string, object metav1.Object) Object {
+	return Object{kind, object.GetNamespace(), object.GetName()}
+}
+
+// Change takes in an object that is new or another one; nil: it is gone. It reports whether it could: for kinds that
+// seldom change, Replace does.
+func (x *Index) Change(id Object, object metav1.Object) bool {
+	switch id.Kind {
+	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute":
+		if before := x.routes[id]; before != nil && before.Object == object || before == nil && object == nil {
+			delete(x.changed, id)
+		} else {
+			x.changed[id] = object
+		}
+	case kindFilter:
+		if filter, ok := object.(*appv1.RouteFilter); ok {
+			x.filters[id] = filter
+		} else {
+			delete(x.filters, id)
+		}
+		x.touched[id] = true
+	default:
+		return false
+	}
+	return true
+}
+
+// Renew takes in an object that differs in its version alone.
+func (x *Index) Renew(id Object, object metav1.Object) {
+	if before := x.routes[id]; before != nil {
+		before.Object = object
+	}
+	if filter, ok := object.(*appv1.RouteFilter); ok {
+		x.filters[id] = filter
+	}
+}
+
+// ChangeService takes in a Service that is new, another one, or gone.
+func (x *Index) ChangeService(namespace, name string) {
+	x.touched[Object{kindService, namespace, name}] = true
+}
+
+// Result returns the models of the objects as they are now, and their status.
+func (x *Index) Result() *Result {
+	x.update()
+	result := &Result{Planes: map[Parent]*model.Gateway{}, t: &x.translator}
+	for _, plane := range x.planes {
+		result.Planes[plane.parent] = &plane.to
+	}
+	return result
+}
+
+// update translates what changed.
+func (x *Index) update() {
+	for object := range x.touched {
+		for r := range x.dependents[object] {
+			if _, ok := x.changed[r.id]; !ok {
+				x.changed[r.id] = r.Object
+			}
+		}
+		x.isNew = x.isNew || slices.ContainsFunc(x.planes, func(p *plane) bool { return p.fixed[object] })
+	}
+	var added []*route
+	for id, object := range x.changed {
+		if before := x.routes[id]; before != nil {
+			x.isNew = x.isNew || before.isContested()
+			x.remove(before)
+		}
+		if object != nil {
+			added = append(added, x.translate(id, object))
+		}
+	}
+	slices.SortFunc(added, (*route).compare)
+	for _, r := range added {
+		x.add(r)
+	}
+	if x.isNew {
+		x.makePlanes()
+	}
+	for _, plane := range x.planes {
+		x.updatePolicies(plane)
+		plane.to.Routes = plane.routes.Map()
+	}
+	x.updateProblems()
+	clear(x.changed)
+	clear(x.touched)
+	x.isNew = false
+}
+
+// add adds a route. It belongs to data planes at once, unless these are made anew.
+func (x *Index) add(r *route) {
+	x.routes[r.id] = r
+	x.order.Set(r.key, r)
+	for _, object := range r.dependsOn {
+		if x.dependents[object] == nil {
+			x.dependents[object] = map[*route]bool{}
+		}
+		x.dependents[object][r] = true
+	}
+	if x.isNew {
+		return
+	}
+	x.attach(r)
+	if x.isNew = r.isContested(); !x.isNew {
+		x.addToPlanes(r)
+	}
+}
+
+// remove removes a route.
+func (x *Index) remove(r *route) {
+	delete(x.routes, r.id)
+	x.order.Delete(r.key)
+	for _, object := range r.dependsOn {
+		if delete(x.dependents[object], r); len(x.dependents[object]) == 0 {
+			delete(x.dependents, object)
+		}
+	}
+	r.detach()
+}
+
+// makePlanes makes the data planes, with all routes.
+func (x *Index) makePlanes() {
+	t := &x.translator
+	t.planes, t.parents = nil, map[Parent]*parent{}
+	t.addClasses()
+	t.addGateways()
+	t.addOwn()
+	t.addListenerSets()
+	for _, plane := range t.planes {
+		plane.resolveConflicts()
+	}
+	for _, plane := range t.planes {
+		plane.addListeners()
+		t.addListenerFilters(plane)
+		plane.ownPolicies = plane.to.Policies
+		plane.noteOwnProblems()
+	}
+	for r := range t.ordered() {
+		r.attachments, r.listeners, r.candidates, r.members = nil, nil, nil, nil
+		t.attach(r)
+		t.addToPlanes(r)
+	}
+}
+
+// ordered returns the routes in the order of precedence.
+func (t *translator) ordered() func(yield func(*route) bool) {
+	return tree.Map[*route].Values(t.order.Map())
+}
+
+// Translate returns the models of objects, and computes their status.
+func Translate(objects Objects) *Result { return NewIndex(objects).Result() }
