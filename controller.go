@@ -49,7 +49,7 @@ import (
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status;gatewayproxies/status,verbs=patch
 // +kubebuilder:rbac:groups=app.example.com,resources=gatewayproxies,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=delete
@@ -345,12 +345,12 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
 	translated := source.Translate(gateway)
 	observed := status.Observed{
-		Routes:     translated.Routes,
-		Problems:   routing.Problems(translated, filters.Problem),
-		Backends:   map[string]*corev1.Service{},
-		Service:    made.Service,
-		Deployment: made.Deployment,
-		Refused:    made.Refused,
+		Routes:   translated.Routes,
+		Problems: routing.Problems(translated, filters.Problem),
+		Backends: map[string]*corev1.Service{},
+		Service:  made.Service,
+		Pods:     made.Pods,
+		Refused:  made.Refused,
 	}
 	for _, name := range children.BackendNames(gateway) {
 		service, err := c.services.Services(gateway.Namespace).Get(name)

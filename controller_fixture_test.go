@@ -139,6 +139,8 @@ func (f *fixture) catchUp() {
 	own := cache.TransformFunc(f.controller.children.Keep)
 	deployments, err := kube.AppsV1().Deployments("").List(ctx, ours)
 	fill(labelled.Apps().V1().Deployments().Informer(), "deployments", own)(deployments, err)
+	daemonSets, err := kube.AppsV1().DaemonSets("").List(ctx, ours)
+	fill(labelled.Apps().V1().DaemonSets().Informer(), "daemonsets", own)(daemonSets, err)
 	accounts, err := kube.CoreV1().ServiceAccounts("").List(ctx, ours)
 	fill(labelled.Core().V1().ServiceAccounts().Informer(), "serviceaccounts", own)(accounts, err)
 	roles, err := kube.RbacV1().Roles("").List(ctx, ours)

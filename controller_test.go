@@ -100,14 +100,41 @@ func TestCreatesEveryChild(t *testing.T) {
 	}
 }
 
-func TestSteadyStateWritesNothing(t *testing.T) {
-	f := newFixture(t, newGateway(), newService("api", 8080))
-	f.settle()
-	for range 3 { // resyncs
-		f.now = f.now.Add(time.Minute)
-		f.expectWrites(f.mustSync())
+// onNodes runs the proxies as a DaemonSet.
+func onNodes(gateway *appv1.Gateway) { gateway.Spec.Pods.Kind = appv1.PodsKindDaemonSet }
+
+// TestCreatesADaemonSet: it is in place of the Deployment, and of the PodDisruptionBudget, which is of no use for it.
+func TestCreatesADaemonSet(t *testing.T) {
+	f := newFixture(t, newGateway(onNodes), newService("api", 8080))
+	writes := append(slices.Clone(allChildren[:4]), "create daemonsets shop-gateway")
+	f.expectWrites(f.mustSync(), append(writes, "patch gateways/status shop")...)
+	f.expectEvents("Normal Synced generation 1: applied ServiceAccount, Role, RoleBinding, Service, DaemonSet")
+	f.expectWrites(f.mustSync())
+
+	daemonSet, err := f.kube.AppsV1().DaemonSets("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
+	must(t, err)
+	daemonSet.Status = k8sappsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 3, CurrentNumberScheduled: 1}
+	_, err = f.kube.AppsV1().DaemonSets("web").UpdateStatus(ctx, daemonSet, metav1.UpdateOptions{FieldManager: "controller-manager"})
+	must(t, err)
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectCondition("Programmed=False NoReadyProxies: 0 of 3 proxies are ready; DaemonSet shop-gateway: 1 of 3 nodes have a pod: its events say why")
+	if got := f.gateway().Status.Replicas; got != 1 {
+		t.Errorf("status.replicas is %d, want 1", got)
 	}
-	f.expectEvents()
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Pods.NodeSelector = map[string]string{"edge": "true"} })
+	f.expectWrites(f.mustSync(), "patch daemonsets shop-gateway", "patch gateways/status shop")
+}
+
+func TestSteadyStateWritesNothing(t *testing.T) {
+	for _, mods := range [][]func(*appv1.Gateway){nil, {onNodes}} {
+		f := newFixture(t, newGateway(mods...), newService("api", 8080))
+		f.settle()
+		for range 3 { // resyncs
+			f.now = f.now.Add(time.Minute)
+			f.expectWrites(f.mustSync())
+		}
+		f.expectEvents()
+	}
 }
 
 func TestStaleCachesCauseNoSecondWrite(t *testing.T) {

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -47,6 +49,7 @@ type options struct {
 	version            bool
 	podUID             types.UID
 	place              endpoints.Place
+	addresses          []netip.Addr
 }
 
 func main() {
@@ -56,7 +59,8 @@ func main() {
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
 	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE"), podUID: types.UID(os.Getenv("POD_UID")),
-		place: endpoints.Place{Node: os.Getenv("NODE_NAME"), Zone: os.Getenv("ZONE")}}
+		place:     endpoints.Place{Node: os.Getenv("NODE_NAME"), Zone: os.Getenv("ZONE")},
+		addresses: reachable(os.Getenv("HOST_IPS"), os.Getenv("POD_IPS"))}
 	switch err := o.parse(flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -104,7 +108,8 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.SetOutput(&usage)
 	flags.Usage = func() {
 		usage.WriteString("gateway-agent makes the HAProxy beside it run by one Gateway. The operator starts it in every proxy pod.\n" +
-			"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is, and $NODE_NAME and $ZONE where.\n\n")
+			"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is, and $NODE_NAME and $ZONE where. If the node passes\n" +
+			"connections on to the pod, $HOST_IPS are the addresses of the node, and $POD_IPS those of the pod.\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(arguments); err != nil {
@@ -121,6 +126,30 @@ func appendTo(names *[]string) func(string) error {
 		*names = append(*names, name)
 		return nil
 	}
+}
+
+// reachable returns the addresses of a node by which its ports reach a pod: those of the address families that the pod
+// has.
+func reachable(node, pod string) []netip.Addr {
+	var reachable []netip.Addr
+	pods := addresses(pod)
+	for _, address := range addresses(node) {
+		if slices.ContainsFunc(pods, func(pod netip.Addr) bool { return pod.Is4() == address.Is4() }) {
+			reachable = append(reachable, address)
+		}
+	}
+	return reachable
+}
+
+// addresses reads a list of addresses as kubelet writes it.
+func addresses(list string) []netip.Addr {
+	var read []netip.Addr
+	for field := range strings.SplitSeq(list, ",") {
+		if address, err := netip.ParseAddr(field); err == nil && address.Zone() == "" {
+			read = append(read, address.Unmap())
+		}
+	}
+	return read
 }
 
 // hapathPattern is what HAProxy's expressions can name a file by.
@@ -171,7 +200,7 @@ func run(ctx context.Context, o options) error {
 		paths.KeysSocket, paths.UsersSocket = o.keysSocket, o.usersSocket
 	}
 	a, err := agent.New(agent.Options{
-		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID, Place: o.place,
+		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID, Place: o.place, Addresses: o.addresses,
 		Gateways: gateways, Core: core, Routes: routes,
 		Paths:         paths,
 		Bind:          bind(),

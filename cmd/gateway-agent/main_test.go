@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -62,5 +63,23 @@ func TestHelpIsNoError(t *testing.T) {
 	var o options
 	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestReachable: a port of the node reaches the pod by the address families that both have.
+func TestReachable(t *testing.T) {
+	for name, test := range map[string]struct{ node, pod, want string }{
+		"not told":              {"", "", "[]"},
+		"one family":            {"192.0.2.1", "10.0.0.1", "[192.0.2.1]"},
+		"both":                  {"192.0.2.1,2001:db8::1", "10.0.0.1,fd00::1", "[192.0.2.1 2001:db8::1]"},
+		"the node alone has v6": {"192.0.2.1,2001:db8::1", "10.0.0.1", "[192.0.2.1]"},
+		"the pod alone has v6":  {"192.0.2.1", "10.0.0.1,fd00::1", "[192.0.2.1]"},
+		"none in common":        {"192.0.2.1", "fd00::1", "[]"},
+		"v4 written as v6":      {"::ffff:192.0.2.1", "10.0.0.1", "[192.0.2.1]"},
+		"no address":            {"node-1,fe80::1%eth0,192.0.2.1", "10.0.0.1,fd00::1", "[192.0.2.1]"},
+	} {
+		if got := fmt.Sprint(reachable(test.node, test.pod)); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
 	}
 }

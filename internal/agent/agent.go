@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -56,6 +57,8 @@ type Options struct {
 	PodUID                  types.UID
 	// Place is where the pod runs.
 	Place endpoints.Place
+	// Addresses are those of the node that reach the pod.
+	Addresses []netip.Addr
 	// Gateways, Core and Routes reach the API server: for our own kinds, for Services, and for the Gateway API.
 	Gateways versioned.Interface
 	Core     Core

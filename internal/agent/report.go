@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -70,6 +71,7 @@ type reporter struct {
 	namespace, gateway string
 	pod                string
 	podUID             types.UID
+	addresses          []netip.Addr
 	// confirm is called with the generation that the Gateway has, after the API server has taken in a report and the
 	// pod is an endpoint.
 	confirm func(uid types.UID, generation int64)
@@ -100,6 +102,7 @@ func newReporter(options Options, clock clock.WithTicker, confirm func(uid types
 		gateway:   options.Gateway,
 		pod:       options.Pod,
 		podUID:    options.PodUID,
+		addresses: options.Addresses,
 		confirm:   confirm,
 		clock:     clock,
 		interval:  reportInterval,
@@ -175,6 +178,9 @@ func (r *reporter) apply(ctx context.Context, wanted report) error {
 	status := applyappv1.GatewayProxyStatus().
 		WithGateway(applyappv1.ProxiedGateway().WithName(r.gateway).WithUID(wanted.uid)).
 		WithObservedGeneration(wanted.generation)
+	for _, address := range r.addresses {
+		status.WithAddresses(appv1.NodeAddress(address.String()))
+	}
 	for _, resource := range wanted.resources {
 		status.WithResources(applyappv1.ProxiedResource().
 			WithResource(resource.Resource).WithNamespace(resource.Namespace).WithResourceVersion(resource.ResourceVersion))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,7 @@ func newReporting(t *testing.T, refuse func(n int64) error) *reporting {
 		err := refuse(r.tries.Add(1))
 		return err != nil, nil, err
 	})
+	r.options.Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
 	r.reporter = newReporter(r.options, r.clock, func(uid types.UID, generation int64) {
 		r.confirmed <- fmt.Sprintf("%s/%d", uid, generation)
 	})
@@ -83,6 +85,7 @@ func TestReportIsAnObjectOfThePod(t *testing.T) {
 	r.must(err)
 	want := appv1.GatewayProxyStatus{
 		Gateway: appv1.ProxiedGateway{Name: gatewayN, UID: "uid-1"}, ObservedGeneration: 3, Problems: []appv1.ProxyProblem{secret},
+		Addresses: []appv1.NodeAddress{"192.0.2.1", "2001:db8::1"},
 	}
 	if !equality.Semantic.DeepEqual(got.Status, want) || got.Labels[proxypod.LabelGateway] != gatewayN {
 		t.Errorf("got %+v with the labels %v, want %+v", got.Status, got.Labels, want)

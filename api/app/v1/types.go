@@ -56,11 +56,12 @@ type GatewayList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.tlsRoutes) || [self.listeners.map(l, l.name)].all(names, self.tlsRoutes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".tlsRoutes",message="every name in tlsRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!self.listeners.exists(l, has(l.proxyProtocol)) || (has(self.trustedProxies) && size(self.trustedProxies) > 0)",fieldPath=".trustedProxies",message="a listener has proxyProtocol: name the addresses of the load balancers that send the PROXY header"
 // +kubebuilder:validation:XValidation:rule="!has(self.service.ports) || self.service.ports.all(p, self.listeners.exists(l, l.port == p.port))",fieldPath=".service.ports",message="every port in service.ports must be the port of a listener in spec.listeners: correct the port or add the listener"
+// +kubebuilder:validation:XValidation:rule="(has(self.pods) ? self.pods.kind : 'Deployment') == (has(oldSelf.pods) ? oldSelf.pods.kind : 'Deployment')",fieldPath=".pods.kind",message="the kind of the pods cannot change: make another Gateway"
 
 // GatewaySpec is the desired state of a Gateway.
 type GatewaySpec struct {
 	// How many proxy pods to run. Zero is allowed: the Gateway then answers nothing. kubectl scale and a
-	// HorizontalPodAutoscaler change this field.
+	// HorizontalPodAutoscaler change this field. It has no effect if pods.kind is DaemonSet.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0

@@ -41,6 +41,8 @@ type GatewayConfigList struct {
 }
 
 // GatewayConfigSpec says how to run data planes. Each field is as in the spec of our own kind Gateway.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.pods) ? self.pods.kind : 'Deployment') == (has(oldSelf.pods) ? oldSelf.pods.kind : 'Deployment')",fieldPath=".pods.kind",message="the kind of the pods cannot change: make another GatewayConfig, and another Gateway that names it"
 type GatewayConfigSpec struct {
 	// How many proxy pods to run. Without it there are two at first, and kubectl scale or a HorizontalPodAutoscaler may
 	// change their number in the Gateway of the kind app.example.com that the operator makes.

@@ -218,7 +218,22 @@ type ClientLimits struct {
 // PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning
 // that they have in a pod. The administrator of the operator may forbid those that decide where pods run: Accepted then
 // is False with the reason NotAllowed, and the pods stay as they are.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.hostPorts) || !self.hostPorts || self.kind == 'DaemonSet'",fieldPath=".hostPorts",message="hostPorts is only for kind DaemonSet: two pods on a node cannot have the same port"
 type PodsSpec struct {
+	// What creates the proxy pods. Deployment: spec.replicas of them. DaemonSet: one on each node that the fields below
+	// allow; spec.replicas has no effect. The kind of a Gateway cannot change.
+	// +optional
+	// +kubebuilder:default=Deployment
+	Kind PodsKind `json:"kind,omitempty"`
+
+	// Whether the nodes of the pods take connections on the listeners' ports and pass them to their pod. It is only for
+	// kind DaemonSet. With a Service that is no load balancer, status.addresses has the addresses of these nodes. The
+	// administrator has to allow the ports. The Pod Security Standards baseline and restricted forbid it: the namespace
+	// needs privileged. A new port of a listener replaces the pods.
+	// +optional
+	HostPorts bool `json:"hostPorts,omitempty"`
+
 	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself:
 	// app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and
 	// /managed-by. A Service that selects its pods by such a label alone gets these, too.
@@ -275,6 +290,18 @@ type PodsSpec struct {
 	// +optional
 	Resources PodResources `json:"resources,omitempty"`
 }
+
+// PodsKind is the kind of object that creates the proxy pods.
+//
+// +kubebuilder:validation:Enum=Deployment;DaemonSet
+type PodsKind string
+
+const (
+	// PodsKindDeployment creates spec.replicas pods.
+	PodsKindDeployment PodsKind = "Deployment"
+	// PodsKindDaemonSet creates a pod on each node.
+	PodsKindDaemonSet PodsKind = "DaemonSet"
+)
 
 // PodResources is what a container may use and is guaranteed.
 //

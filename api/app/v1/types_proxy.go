@@ -54,6 +54,12 @@ type GatewayProxyStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// The addresses of the pod's node that reach the pod. There are none without spec.pods.hostPorts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Addresses []NodeAddress `json:"addresses,omitempty"`
+
 	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
 	// All objects with this resourceVersion or a lower one are live.
 	// +optional
@@ -73,6 +79,12 @@ type GatewayProxyStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	OmittedProblems int32 `json:"omittedProblems,omitempty"`
 }
+
+// NodeAddress is an IP address of a node.
+//
+// +kubebuilder:validation:MaxLength=45
+// +kubebuilder:validation:XValidation:rule="isIP(self)",message="the address must be an IP address"
+type NodeAddress string
 
 // ProxiedGateway is the Gateway that a pod serves.
 type ProxiedGateway struct {

@@ -45,7 +45,9 @@ type GatewayStatus struct {
 	Routes []RouteStatus `json:"routes,omitempty"`
 
 	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service.
-	// There are none as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
+	// With spec.pods.hostPorts and no load balancer, they are the first addresses of the nodes whose proxy receives
+	// traffic, in order; if none does, they stay. There are none as long as the load balancer has none: Programmed then
+	// has the reason AddressNotAssigned.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/resources"
+	"gateway/internal/operator/status"
 )
 
 // Set keeps the children of all kinds. It may be used by several goroutines, for different Gateways.
@@ -29,6 +30,7 @@ type Set struct {
 	services        *kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
 	budgets         *kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
 	deployments     *kind[*k8sappsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
+	daemonSets      *kind[*k8sappsv1.DaemonSet, *appsv1ac.DaemonSetApplyConfiguration]
 	// options are the operator's settings that the children depend on.
 	options resources.Options
 }
@@ -52,6 +54,8 @@ func NewSet(
 			kube.PolicyV1().PodDisruptionBudgets, policyv1ac.ExtractPodDisruptionBudget, stripAll),
 		deployments: newKind("Deployment", labelled.Apps().V1().Deployments().Informer(),
 			kube.AppsV1().Deployments, appsv1ac.ExtractDeployment, stripDeployment),
+		daemonSets: newKind("DaemonSet", labelled.Apps().V1().DaemonSets().Informer(),
+			kube.AppsV1().DaemonSets, appsv1ac.ExtractDaemonSet, stripDaemonSet),
 	}
 }
 
@@ -63,7 +67,7 @@ type keeper interface {
 
 // kinds are all kinds, starting with those whose objects are the largest before Keep has stripped them.
 func (s *Set) kinds() []keeper {
-	return []keeper{s.deployments, s.services, s.budgets, s.roles, s.roleBindings, s.serviceAccounts}
+	return []keeper{s.deployments, s.daemonSets, s.services, s.budgets, s.roles, s.roleBindings, s.serviceAccounts}
 }
 
 // Informers returns the informers of all kinds, whose transform is Keep.
@@ -82,18 +86,19 @@ func (s *Set) Informers() ([]cache.SharedIndexInformer, error) {
 type Result struct {
 	// Written are the kinds of the children that had to be written.
 	Written []string
-	// Service and Deployment are those of the Gateway; nil if they could not be made. They are only read.
-	Service    *corev1.Service
-	Deployment *k8sappsv1.Deployment
+	// Service is that of the Gateway; nil if it could not be made. It is only read.
+	Service *corev1.Service
+	// Pods is what the Deployment or DaemonSet says of the proxy pods.
+	Pods status.Pods
 	// Refused is what the Gateway asks for and may not have.
 	Refused []string
 }
 
 // Ensure makes every child of the Gateway as desired. A failure of one child stops only those that would use it: the
-// RoleBinding waits until the ServiceAccount and the Role are the Gateway's, the Deployment until all three are.
-// Authors of Gateways choose their names, and must not run pods with a ServiceAccount of someone else. The errors are
-// joined. Those for foreign objects are *NotOwnedErrors. A Service or Deployment that the administrator does not allow
-// is left as it is.
+// RoleBinding waits until the ServiceAccount and the Role are the Gateway's, the Deployment or DaemonSet until all
+// three are. Authors of Gateways choose their names, and must not run pods with a ServiceAccount of someone else. The
+// errors are joined. Those for foreign objects are *NotOwnedErrors. A Service, Deployment or DaemonSet that the
+// administrator does not allow is left as it is.
 func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error) {
 	var result Result
 	var failed error
@@ -124,13 +129,23 @@ func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error
 		result.Service, written, err = s.services.ensure(ctx, gateway, resources.DesiredService(gateway, result.Service))
 		note(s.services.name, written, err)
 	}
-	_, written, err = s.budgets.ensure(ctx, gateway, resources.DesiredPodDisruptionBudget(gateway))
-	note(s.budgets.name, written, err)
-	if binding == nil || len(refusals.Pods) > 0 {
-		result.Deployment = s.deployments.seen(gateway)
+	mayRun := binding != nil && len(refusals.Pods) == 0
+	if gateway.Spec.Pods.Kind == appv1.PodsKindDaemonSet {
+		daemonSet := s.daemonSets.seen(gateway)
+		if mayRun {
+			daemonSet, written, err = s.daemonSets.ensure(ctx, gateway, resources.DesiredDaemonSet(gateway, s.options))
+			note(s.daemonSets.name, written, err)
+		}
+		result.Pods = podsOfDaemonSet(daemonSet)
 		return result, failed
 	}
-	result.Deployment, written, err = s.deployments.ensure(ctx, gateway, resources.DesiredDeployment(gateway, s.options))
-	note(s.deployments.name, written, err)
+	_, written, err = s.budgets.ensure(ctx, gateway, resources.DesiredPodDisruptionBudget(gateway))
+	note(s.budgets.name, written, err)
+	deployment := s.deployments.seen(gateway)
+	if mayRun {
+		deployment, written, err = s.deployments.ensure(ctx, gateway, resources.DesiredDeployment(gateway, s.options))
+		note(s.deployments.name, written, err)
+	}
+	result.Pods = podsOfDeployment(gateway, deployment)
 	return result, failed
 }

@@ -87,6 +87,15 @@ func stripDeployment(deployment *k8sappsv1.Deployment) *k8sappsv1.Deployment {
 	return kept
 }
 
+// stripDaemonSet keeps how many pods there are and should be.
+func stripDaemonSet(daemonSet *k8sappsv1.DaemonSet) *k8sappsv1.DaemonSet {
+	status := daemonSet.Status
+	return &k8sappsv1.DaemonSet{Status: k8sappsv1.DaemonSetStatus{
+		ObservedGeneration: status.ObservedGeneration, DesiredNumberScheduled: status.DesiredNumberScheduled,
+		CurrentNumberScheduled: status.CurrentNumberScheduled, NumberMisscheduled: status.NumberMisscheduled,
+	}}
+}
+
 func stripService(service *corev1.Service) *corev1.Service {
 	spec := service.Spec
 	return &corev1.Service{

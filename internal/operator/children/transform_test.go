@@ -68,6 +68,19 @@ func TestTransformsOfChildren(t *testing.T) {
 				}},
 			},
 		},
+		"of a DaemonSet, too": {
+			newSet().Keep,
+			&k8sappsv1.DaemonSet{
+				ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway", Labels: own, ManagedFields: managedBy("kubectl")},
+				Status: k8sappsv1.DaemonSetStatus{
+					ObservedGeneration: 4, DesiredNumberScheduled: 3, CurrentNumberScheduled: 2, NumberMisscheduled: 1, NumberReady: 2,
+				},
+			},
+			&k8sappsv1.DaemonSet{
+				ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway", Labels: own, ManagedFields: digested(appsv1ac.DaemonSet("shop-gateway", ""))},
+				Status:     k8sappsv1.DaemonSetStatus{ObservedGeneration: 4, DesiredNumberScheduled: 3, CurrentNumberScheduled: 2, NumberMisscheduled: 1},
+			},
+		},
 		"what was kept is kept": {
 			newSet().Keep,
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{ManagedFields: digested("anything")}},

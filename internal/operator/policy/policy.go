@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +16,10 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// Policy is what is allowed. The zero value allows everything.
+// Policy is what is allowed. The zero value allows everything but ports of nodes.
 type Policy struct {
 	ServiceTypes, ServiceAnnotations, LoadBalancerClasses, PodPlacement List
+	HostPorts                                                           Ports
 }
 
 // The names of the flags.
@@ -26,6 +28,7 @@ const (
 	serviceAnnotations  = "allowed-service-annotations"
 	loadBalancerClasses = "allowed-load-balancer-classes"
 	podPlacement        = "allowed-pod-placement"
+	hostPorts           = "allowed-host-ports"
 )
 
 // AddFlags adds the flags for p.
@@ -37,7 +40,9 @@ func (p *Policy) AddFlags(flags *flag.FlagSet) {
 	flags.Var(&p.LoadBalancerClasses, loadBalancerClasses, "`classes` that spec.service.loadBalancerClass may have. Default: all. "+
 		"An empty entry allows a Gateway to set none, as in internal, with the comma")
 	flags.Var(&p.PodPlacement, podPlacement, "`fields` of spec.pods that Gateways may set: nodeSelector, tolerations, affinity, "+
-		"topologySpreadConstraints, priorityClassName. Default: all. If another is set, the pods stay as they are")
+		"topologySpreadConstraints, priorityClassName, and kind for DaemonSets. Default: all. If another is set, the pods stay as they are")
+	flags.Var(&p.HostPorts, hostPorts, "`ports` of the nodes that Gateways may take by spec.pods.hostPorts, such as 80,443. Default: none. "+
+		"With a listener on another port, the pods stay as they are. Who may take any port, may take those of kubelet and the API server")
 }
 
 // List are the allowed values. A * at the end of a value stands for any rest. Nil allows everything.
@@ -64,9 +69,37 @@ func (l *List) allows(value string) bool {
 	})
 }
 
+// Ports are the allowed ports.
+type Ports []int32
+
+// String returns the ports as they are given in a flag.
+func (p *Ports) String() string {
+	if p == nil {
+		return ""
+	}
+	var texts []string
+	for _, port := range *p {
+		texts = append(texts, strconv.Itoa(int(port)))
+	}
+	return strings.Join(texts, ",")
+}
+
+// Set reads the ports from a flag.
+func (p *Ports) Set(text string) error {
+	*p = nil
+	for field := range strings.SplitSeq(text, ",") {
+		port, err := strconv.ParseUint(field, 10, 16)
+		if err != nil || port == 0 {
+			return fmt.Errorf("%q is no port: write ports like 80,443", field)
+		}
+		*p = append(*p, int32(port))
+	}
+	return nil
+}
+
 // Refusals are what a Gateway asks for and may not have, for the author of the Gateway.
 type Refusals struct {
-	// Service and Pods are about the Service, and about the Deployment.
+	// Service and Pods are about the Service, and about the Deployment or DaemonSet.
 	Service, Pods []string
 }
 
@@ -95,12 +128,28 @@ func (p *Policy) Check(gateway *appv1.Gateway) Refusals {
 		{"affinity", pods.Affinity != nil},
 		{"topologySpreadConstraints", len(pods.TopologySpreadConstraints) > 0},
 		{"priorityClassName", pods.PriorityClassName != ""},
+		{"kind", pods.Kind == appv1.PodsKindDaemonSet},
 	} {
 		if field.set {
 			refuse(&r.Pods, &p.PodPlacement, podPlacement, field.name, "spec.pods."+field.name)
 		}
 	}
+	if pods.HostPorts {
+		r.Pods = append(r.Pods, p.checkPorts(gateway.Spec.Listeners)...)
+	}
 	return r
+}
+
+// checkPorts returns which listeners may not have their port on the nodes.
+func (p *Policy) checkPorts(listeners []appv1.Listener) []string {
+	var refused []string
+	for _, listener := range listeners {
+		if !slices.Contains(p.HostPorts, listener.Port) {
+			refused = append(refused, fmt.Sprintf("spec.pods.hostPorts with the port %d of listener %s is not allowed: the operator has -%s=%s",
+				listener.Port, listener.Name, hostPorts, &p.HostPorts))
+		}
+	}
+	return refused
 }
 
 func refuse(refusals *[]string, list *List, flag, value, what string) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"flag"
 	"slices"
 	"strings"
@@ -37,9 +38,13 @@ func TestCheck(t *testing.T) {
 		"annotations":                 {"-allowed-service-annotations=a/*,b", `{service: {annotations: {a/x: "", b: "", bb: "", c: ""}}}`, []string{"bb", "c"}, nil},
 		"no annotations":              {"-allowed-service-annotations=", `{service: {annotations: {a: ""}}}`, []string{"a in spec.service.annotations"}, nil},
 		"no annotations, nor wanted":  {"-allowed-service-annotations=", `{}`, nil, nil},
-		"where pods run":              {"-allowed-pod-placement=", `{pods: {nodeSelector: {a: b}, tolerations: [{}], affinity: {}, topologySpreadConstraints: [{}], priorityClassName: a, labels: {a: b}}}`, nil, []string{"nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName"}},
+		"where pods run":              {"-allowed-pod-placement=", `{pods: {nodeSelector: {a: b}, tolerations: [{}], affinity: {}, topologySpreadConstraints: [{}], priorityClassName: a, kind: DaemonSet, labels: {a: b}}}`, nil, []string{"nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName", "kind"}},
 		"where pods run, some of it":  {"-allowed-pod-placement=nodeSelector", `{pods: {nodeSelector: {a: b}, priorityClassName: a}}`, nil, []string{"spec.pods.priorityClassName"}},
-		"where pods run, not asked":   {"-allowed-pod-placement=", `{pods: {labels: {a: b}, resources: {}}}`, nil, nil},
+		"where pods run, not asked":   {"-allowed-pod-placement=", `{pods: {labels: {a: b}, resources: {}, kind: Deployment}}`, nil, nil},
+		"ports of nodes, by default":  {"", `{listeners: [{name: a, port: 80}], pods: {hostPorts: true}}`, nil, []string{"spec.pods.hostPorts with the port 80 of listener a"}},
+		"ports of nodes":              {"-allowed-host-ports=80,443", `{listeners: [{name: a, port: 80}, {name: b, port: 6443}, {name: c, port: 10250}], pods: {hostPorts: true}}`, nil, []string{"port 6443 of listener b", "port 10250 of listener c"}},
+		"ports of nodes, allowed":     {"-allowed-host-ports=80,443", `{listeners: [{name: a, port: 80}, {name: b, port: 443}], pods: {hostPorts: true}}`, nil, nil},
+		"ports of nodes, not asked":   {"-allowed-host-ports=443", `{listeners: [{name: a, port: 80}]}`, nil, nil},
 		"everything, as is by itself": {"-allowed-pod-placement=*", `{pods: {priorityClassName: a}}`, nil, nil},
 	} {
 		var p Policy
@@ -61,14 +66,14 @@ func TestCheck(t *testing.T) {
 func expectRefused(t *testing.T, name string, got, want []string, flags string) {
 	t.Helper()
 	ok := slices.EqualFunc(got, want, func(got, want string) bool {
-		return strings.Contains(got, want+" ") && strings.HasSuffix(got, "the operator has "+flags)
+		return strings.Contains(got, want+" ") && strings.HasSuffix(got, "the operator has "+cmp.Or(flags, "-allowed-host-ports="))
 	})
 	if !ok {
 		t.Errorf("%s: got %q, want them about %q", name, got, want)
 	}
 }
 
-// TestZero: an operator without flags forbids nothing.
+// TestZero: an operator without flags forbids nothing but ports of nodes.
 func TestZero(t *testing.T) {
 	t.Parallel()
 	gateway := &appv1.Gateway{Spec: appv1.GatewaySpec{
@@ -77,5 +82,19 @@ func TestZero(t *testing.T) {
 	}}
 	if r := new(Policy).Check(gateway); len(r.Service)+len(r.Pods) > 0 {
 		t.Errorf("refused: %+v", r)
+	}
+}
+
+// TestPorts: what is no port is refused at the operator's start.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"http", "80,", "0", "-1", "65536", "80-443", "*", ""} {
+		if err := new(Ports).Set(text); err == nil || !strings.Contains(err.Error(), "write ports like 80,443") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+	var ports Ports
+	if err := ports.Set("80,443"); err != nil || ports.String() != "80,443" {
+		t.Errorf("got %s, %v", &ports, err)
 	}
 }

@@ -54,6 +54,7 @@ var Permissions = []Permission{
 	{appv1.GroupName, "gatewayproxies/status", []string{"patch"}},
 	{"", "services", write},
 	{"", "serviceaccounts", write},
+	{"apps", "daemonsets", write},
 	{"apps", "deployments", write},
 	{"policy", "poddisruptionbudgets", write},
 	{"rbac.authorization.k8s.io", "roles", write},

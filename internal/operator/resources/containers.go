@@ -63,6 +63,7 @@ func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *co
 		WithArgs("-gateway="+gateway.Name).
 		WithArgs(logArgs(options)...).
 		WithArgs(mountArgs(mounted)...).
+		WithEnv(nodeAddresses(gateway)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid"),
 			fromPod("NODE_NAME", "spec.nodeName"), fromPod("ZONE", "metadata.labels['"+corev1.LabelTopologyZone+"']")).
 		WithPorts(containerPort("agent", proxypod.HealthPort)).
@@ -80,6 +81,15 @@ func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *co
 		WithVolumeMounts(agentTLSMounts(mounted)...)
 }
 
+// nodeAddresses tell the agent where the node passes connections on to the pod. It reports the addresses, so that
+// nobody has to read nodes.
+func nodeAddresses(gateway *appv1.Gateway) []*corev1ac.EnvVarApplyConfiguration {
+	if !gateway.Spec.Pods.HostPorts {
+		return nil
+	}
+	return []*corev1ac.EnvVarApplyConfiguration{fromPod("HOST_IPS", "status.hostIPs"), fromPod("POD_IPS", "status.podIPs")}
+}
+
 // logArgs make a program log to standard error.
 func logArgs(options Options) []string {
 	if options.JSONLogs {
@@ -88,9 +98,9 @@ func logArgs(options Options) []string {
 	return []string{"-logtostderr"}
 }
 
-// haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod. It
-// holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up: those of the node, if it
-// has none.
+// haproxy is the proxy itself, as master and worker. It declares no listener ports but those of the node: others change
+// without a new pod. It holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up:
+// those of the node, if it has none.
 func haproxy(gateway *appv1.Gateway, mounted proxypod.Mounts, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(proxypod.HAProxyContainer).
@@ -100,6 +110,7 @@ func haproxy(gateway *appv1.Gateway, mounted proxypod.Mounts, image string) *cor
 		WithEnv(corev1ac.EnvVar().WithName(ir.CPULimit).WithValueFrom(corev1ac.EnvVarSource().WithResourceFieldRef(
 			corev1ac.ResourceFieldSelector().WithResource("limits.cpu").WithDivisor(resource.MustParse("1"))))).
 		WithPorts(containerPort("metrics", metricsPort)).
+		WithPorts(hostPorts(gateway)...).
 		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).
 		WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
@@ -111,6 +122,25 @@ func haproxy(gateway *appv1.Gateway, mounted proxypod.Mounts, image string) *cor
 		).
 		WithVolumeMounts(haproxyTLSMounts(mounted)...)
 	return container.WithResources(proxyResources(gateway.Spec.Pods.Resources))
+}
+
+// hostPorts are the listeners' ports as ports of the node. The pod has a network of its own: in the node's, sysctls of
+// the pod are refused, a NetworkPolicy does not hold, and ports 8404 and 8405 would be the node's.
+func hostPorts(gateway *appv1.Gateway) []*corev1ac.ContainerPortApplyConfiguration {
+	if !gateway.Spec.Pods.HostPorts {
+		return nil
+	}
+	var ports []*corev1ac.ContainerPortApplyConfiguration
+	open := func(number int32, protocol corev1.Protocol) {
+		ports = append(ports, corev1ac.ContainerPort().WithProtocol(protocol).WithContainerPort(number).WithHostPort(number))
+	}
+	for _, port := range listenerPorts(gateway) {
+		open(port.number, corev1.ProtocolTCP)
+		if port.hasHTTP3 {
+			open(port.number, corev1.ProtocolUDP)
+		}
+	}
+	return ports
 }
 
 // The limits of HAProxy's memory by default. docs/explanation/security.md describes what needs it.

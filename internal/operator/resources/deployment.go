@@ -28,9 +28,9 @@ const (
 	// endpoint any more.
 	endpointsGoneSeconds = 10
 
-	// oldReplicaSets is how many rollouts can be inspected afterwards. Nothing rolls back to them: the operator would undo
+	// oldRevisions is how many rollouts can be inspected afterwards. Nothing rolls back to them: the operator would undo
 	// it.
-	oldReplicaSets = 2
+	oldRevisions = 2
 )
 
 // Options are the operator's own settings that children depend on.
@@ -50,19 +50,14 @@ type Options struct {
 func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.DeploymentApplyConfiguration {
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(proxypod.SelectorLabels(gateway.Name))).
-		WithRevisionHistoryLimit(oldReplicaSets).
+		WithRevisionHistoryLimit(oldRevisions).
 		// A rollout first adds pods and waits until they are ready: there are never fewer than asked for.
 		WithStrategy(appsv1ac.DeploymentStrategy().
 			WithType(k8sappsv1.RollingUpdateDeploymentStrategyType).
 			WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
 				WithMaxUnavailable(intstr.FromInt32(0)).
 				WithMaxSurge(intstr.FromString("25%")))).
-		WithTemplate(corev1ac.PodTemplateSpec().
-			WithLabels(inheritedLabels(gateway)).
-			WithLabels(gateway.Spec.Pods.Labels).
-			WithLabels(childLabels(gateway.Name)).
-			WithAnnotations(gateway.Spec.Pods.Annotations).
-			WithSpec(podSpec(gateway, options)))
+		WithTemplate(podTemplate(gateway, options))
 	if gateway.Spec.Replicas != nil {
 		spec.WithReplicas(*gateway.Spec.Replicas)
 	}
@@ -71,6 +66,37 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithSpec(spec)
+}
+
+// DesiredDaemonSet is the DaemonSet of the proxy pods, for a Gateway that asks for one in place of a Deployment.
+func DesiredDaemonSet(gateway *appv1.Gateway, options Options) *appsv1ac.DaemonSetApplyConfiguration {
+	// As in a Deployment, the new pod of a node is ready before the old one ends.
+	unavailable, surge := intstr.FromInt32(0), intstr.FromInt32(1)
+	if gateway.Spec.Pods.HostPorts { // two pods on a node cannot have the same port
+		unavailable, surge = surge, unavailable
+	}
+	return appsv1ac.DaemonSet(proxypod.ChildName(gateway.Name), gateway.Namespace).
+		WithLabels(inheritedLabels(gateway)).
+		WithLabels(childLabels(gateway.Name)).
+		WithOwnerReferences(ownerReference(gateway)).
+		WithSpec(appsv1ac.DaemonSetSpec().
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(proxypod.SelectorLabels(gateway.Name))).
+			WithRevisionHistoryLimit(oldRevisions).
+			WithUpdateStrategy(appsv1ac.DaemonSetUpdateStrategy().
+				WithType(k8sappsv1.RollingUpdateDaemonSetStrategyType).
+				WithRollingUpdate(appsv1ac.RollingUpdateDaemonSet().
+					WithMaxUnavailable(unavailable).
+					WithMaxSurge(surge))).
+			WithTemplate(podTemplate(gateway, options)))
+}
+
+func podTemplate(gateway *appv1.Gateway, options Options) *corev1ac.PodTemplateSpecApplyConfiguration {
+	return corev1ac.PodTemplateSpec().
+		WithLabels(inheritedLabels(gateway)).
+		WithLabels(gateway.Spec.Pods.Labels).
+		WithLabels(childLabels(gateway.Name)).
+		WithAnnotations(gateway.Spec.Pods.Annotations).
+		WithSpec(podSpec(gateway, options))
 }
 
 func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {

@@ -12,7 +12,8 @@ import (
 
 // DesiredPodDisruptionBudget lets node drains evict one proxy at a time. A single proxy may be evicted: a budget that
 // protects it would block the drain for ever. So would one that protects proxies that are not ready and get no traffic:
-// by default, none may be evicted when too few are ready, and nothing may ever make them ready.
+// by default, none may be evicted when too few are ready, and nothing may ever make them ready. A DaemonSet has no
+// budget, since drains leave its pods alone.
 func DesiredPodDisruptionBudget(gateway *appv1.Gateway) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).

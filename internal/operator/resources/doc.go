@@ -1,5 +1,6 @@
-// Package resources says which Kubernetes objects must exist for a Gateway: a Deployment of proxy pods, the Service in
-// front of them, the ServiceAccount, Role and RoleBinding of the agent in them, and a PodDisruptionBudget.
+// Package resources says which Kubernetes objects must exist for a Gateway: a Deployment or DaemonSet of proxy pods,
+// the Service in front of them, the ServiceAccount, Role and RoleBinding of the agent in them, and a
+// PodDisruptionBudget.
 //
 // In go a Gateway and the Options of the operator; out come typed apply configurations, for server-side apply: they
 // hold the fields the operator owns and no others, so nothing has to repeat the API server's defaults. The functions

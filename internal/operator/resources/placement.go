@@ -24,10 +24,12 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	if pods.Affinity != nil {
 		affinity = applied[corev1ac.AffinityApplyConfiguration](pods.Affinity)
 	}
-	if affinity.PodAntiAffinity == nil {
+	if affinity.PodAntiAffinity == nil && pods.Kind != appv1.PodsKindDaemonSet {
 		affinity.WithPodAntiAffinity(spread(gateway))
 	}
-	spec.WithAffinity(affinity)
+	if *affinity != (corev1ac.AffinityApplyConfiguration{}) {
+		spec.WithAffinity(affinity)
+	}
 	for i := range pods.TopologySpreadConstraints {
 		spec.WithTopologySpreadConstraints(applied[corev1ac.TopologySpreadConstraintApplyConfiguration](pods.TopologySpreadConstraints[i]))
 	}

@@ -28,14 +28,16 @@ var testOptions = Options{AgentImage: "gateway:test", HAProxyImage: "haproxy:tes
 
 // children returns every child, in the order they are applied.
 func children(gateway *appv1.Gateway) []any {
-	return []any{
+	all := []any{
 		DesiredServiceAccount(gateway),
 		DesiredRole(gateway),
 		DesiredRoleBinding(gateway),
 		DesiredService(gateway, nil),
-		DesiredPodDisruptionBudget(gateway),
-		DesiredDeployment(gateway, testOptions),
 	}
+	if gateway.Spec.Pods.Kind == appv1.PodsKindDaemonSet {
+		return append(all, DesiredDaemonSet(gateway, testOptions))
+	}
+	return append(all, DesiredPodDisruptionBudget(gateway), DesiredDeployment(gateway, testOptions))
 }
 
 // TestGolden compares the children of testdata/NAME.in.yaml with testdata/NAME.out.yaml. Run with -update to rewrite
@@ -113,6 +115,17 @@ func TestListenersChangeNoPod(t *testing.T) {
 	}
 	if ports := DesiredService(gateway, nil).Spec.Ports; len(ports) != 3 || *ports[2].Port != 81 {
 		t.Errorf("the Service has ports %+v, want the new one, 81, as the third", ports)
+	}
+}
+
+// TestRolloutsOfADaemonSet: a node has its new pod before the old one ends, but not with ports of the node.
+func TestRolloutsOfADaemonSet(t *testing.T) {
+	for hostPorts, want := range map[bool]string{false: "0 1", true: "1 0"} {
+		gateway := &appv1.Gateway{Spec: appv1.GatewaySpec{Pods: appv1.PodsSpec{Kind: appv1.PodsKindDaemonSet, HostPorts: hostPorts}}}
+		rollout := DesiredDaemonSet(gateway, testOptions).Spec.UpdateStrategy.RollingUpdate
+		if got := rollout.MaxUnavailable.String() + " " + rollout.MaxSurge.String(); got != want {
+			t.Errorf("with hostPorts %v, maxUnavailable and maxSurge are %s, want %s", hostPorts, got, want)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.Serv
 			configuration.WithNodePort(nodePort)
 		}
 		spec.WithPorts(configuration)
-		if port.isHTTPS && gateway.Spec.Http3 != nil {
+		if port.hasHTTP3 {
 			spec.WithPorts(corev1ac.ServicePort().
 				WithName(udpName(port.number, names)).
 				WithProtocol(corev1.ProtocolUDP).
@@ -80,11 +80,11 @@ func nodePorts(gateway *appv1.Gateway) map[int32]int32 {
 	return wanted
 }
 
-// listenerPort is a port of listeners, and the name of the first of them.
+// listenerPort is a port of listeners, and the name of the first of them. With HTTP/3, it is a UDP port, too.
 type listenerPort struct {
 	number   int32
 	listener string
-	isHTTPS  bool
+	hasHTTP3 bool
 }
 
 func listenerPorts(gateway *appv1.Gateway) []listenerPort {
@@ -93,7 +93,8 @@ func listenerPorts(gateway *appv1.Gateway) []listenerPort {
 	for _, listener := range gateway.Spec.Listeners {
 		if !seen[listener.Port] {
 			seen[listener.Port] = true
-			ports = append(ports, listenerPort{listener.Port, string(listener.Name), listener.Protocol == appv1.ProtocolHTTPS})
+			hasHTTP3 := listener.Protocol == appv1.ProtocolHTTPS && gateway.Spec.Http3 != nil
+			ports = append(ports, listenerPort{listener.Port, string(listener.Name), hasHTTP3})
 		}
 	}
 	return ports

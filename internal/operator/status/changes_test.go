@@ -139,7 +139,7 @@ func TestAddresses(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := fmt.Sprint(addresses(test.service)); got != test.want {
+			if got := fmt.Sprint(serviceAddresses(test.service)); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
@@ -148,7 +148,7 @@ func TestAddresses(t *testing.T) {
 	for i := range many.Status.LoadBalancer.Ingress {
 		many.Status.LoadBalancer.Ingress[i].IP = fmt.Sprintf("192.0.2.%d", i)
 	}
-	if got := len(addresses(many)); got != maxAddresses {
+	if got := len(serviceAddresses(many)); got != maxAddresses {
 		t.Errorf("got %d addresses, want the %d that the schema allows", got, maxAddresses)
 	}
 }

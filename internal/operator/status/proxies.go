@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	k8sappsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -106,9 +104,12 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, reports reports,
 	if len(observed.Refused) > 0 {
 		return childFailed(ChildFailure{ReasonNotAllowed, "the Service or the pods are not as the spec says: see Accepted"})
 	}
-	ready, missing := len(proxies.ready), whyPodsAreMissing(observed.Deployment)
+	ready, missing := len(proxies.ready), observed.Pods.Missing
+	if missing != "" {
+		missing = "; " + missing
+	}
 	if ready == 0 {
-		return noReadyProxies(whyNoneReady(gateway, proxies, reports) + missing)
+		return noReadyProxies(whyNoneReady(gateway, proxies, reports, observed.Pods.Wanted) + missing)
 	}
 	current, failed, waiting := 0, "", ""
 	for _, pod := range proxies.ready {
@@ -153,14 +154,7 @@ func lagging(gateway *appv1.Gateway, proxies endpoints, reports reports) string 
 	return ""
 }
 
-func whyNoneReady(gateway *appv1.Gateway, proxies endpoints, reports reports) string {
-	wanted := len(proxies.alive)
-	if gateway.Spec.Replicas != nil {
-		wanted = int(*gateway.Spec.Replicas)
-	}
-	if wanted == 0 {
-		return "spec.replicas is 0: no proxy is wanted"
-	}
+func whyNoneReady(gateway *appv1.Gateway, proxies endpoints, reports reports, wanted int32) string {
 	message := fmt.Sprintf("0 of %d proxies are ready", wanted)
 	for _, pod := range proxies.alive {
 		if problem := problemOf(reports[pod]); problem != nil {
@@ -168,18 +162,4 @@ func whyNoneReady(gateway *appv1.Gateway, proxies endpoints, reports reports) st
 		}
 	}
 	return message
-}
-
-// whyPodsAreMissing is the Deployment's reason why pods cannot be created, such as an exhausted quota, "" if there is
-// none.
-func whyPodsAreMissing(deployment *k8sappsv1.Deployment) string {
-	if deployment == nil {
-		return ""
-	}
-	for _, c := range deployment.Status.Conditions {
-		if c.Type == k8sappsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			return fmt.Sprintf("; Deployment %s: %s", deployment.Name, c.Message)
-		}
-	}
-	return ""
 }

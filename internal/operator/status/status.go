@@ -1,10 +1,8 @@
 package status
 
 import (
-	"slices"
 	"time"
 
-	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,8 +27,8 @@ type Observed struct {
 	Backends map[string]*corev1.Service
 	// Service is the Gateway's own Service; nil if it does not exist.
 	Service *corev1.Service
-	// Deployment is the Gateway's own Deployment; nil if it does not exist.
-	Deployment *k8sappsv1.Deployment
+	// Pods is what the Gateway's Deployment or DaemonSet says of the proxy pods.
+	Pods Pods
 	// Slices are the EndpointSlices of the Gateway's own Service.
 	Slices []*discoveryv1.EndpointSlice
 	// Refused is what the Gateway asks for and may not have.
@@ -41,6 +39,14 @@ type Observed struct {
 	Failure *ChildFailure
 }
 
+// Pods is what is known of the proxy pods, whoever creates them.
+type Pods struct {
+	// Wanted is how many there should be, and Existing how many there are.
+	Wanted, Existing int32
+	// Missing is why there are fewer than there should be, or none; "" if nothing is known.
+	Missing string
+}
+
 // ChildFailure is the reason why a child is not as it should be.
 type ChildFailure struct {
 	// Reason is that of Programmed.
@@ -48,9 +54,6 @@ type ChildFailure struct {
 	// Message names the child and says what to do.
 	Message string
 }
-
-// maxAddresses is the most that the CRD allows in status.addresses.
-const maxAddresses = 16
 
 func (o *Observed) service(name string) (*corev1.Service, bool) { return o.Backends[name], true }
 
@@ -67,12 +70,10 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 		ObservedGeneration: gateway.Generation,
 		Listeners:          listenerStatuses(gateway, observed.Routes, unresolved, reported, at),
 		Routes:             routeStatuses(gateway, observed.Problems, unresolved, at),
-		Addresses:          addresses(observed.Service),
+		Addresses:          addresses(gateway, observed.Service, proxies, reports),
+		Replicas:           observed.Pods.Existing,
 		ReadyReplicas:      int32(len(proxies.ready)), //nolint:gosec // the CRD allows 100 replicas
 		Selector:           proxypod.PodSelector(gateway.Name).String(),
-	}
-	if observed.Deployment != nil {
-		status.Replicas = observed.Deployment.Status.Replicas
 	}
 	total := len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes)
 	programmed := checkProgrammed(gateway, proxies, reports, observed)
@@ -161,42 +162,4 @@ func applyConditions(conditions []metav1.Condition) []*metav1ac.ConditionApplyCo
 			WithMessage(c.Message))
 	}
 	return applied
-}
-
-// isBalanced reports whether a Service has a load balancer, or is to get one.
-func isBalanced(service *corev1.Service) bool {
-	return service != nil && service.Spec.Type == corev1.ServiceTypeLoadBalancer
-}
-
-// lacksAddress reports whether a Service has no address yet, or not the one that the Gateway asks for.
-func lacksAddress(gateway *appv1.Gateway, service *corev1.Service) bool {
-	found, wanted := addresses(service), gateway.Spec.Service.Address
-	if wanted == "" || service == nil {
-		return isBalanced(service) && len(found) == 0
-	}
-	return !slices.ContainsFunc(found, func(address appv1.GatewayAddress) bool { return model.SameAddress(address.Value, wanted) })
-}
-
-// addresses are those of the Service's load balancer, none until it has some. A Service without one has its cluster
-// IPs. DNS tools publish these addresses.
-func addresses(service *corev1.Service) []appv1.GatewayAddress {
-	var found []appv1.GatewayAddress
-	switch {
-	case isBalanced(service):
-		for _, ingress := range service.Status.LoadBalancer.Ingress {
-			if ingress.IP != "" {
-				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeIPAddress, Value: ingress.IP})
-			}
-			if ingress.Hostname != "" {
-				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeHostname, Value: ingress.Hostname})
-			}
-		}
-	case service != nil:
-		for _, ip := range service.Spec.ClusterIPs {
-			if ip != corev1.ClusterIPNone {
-				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeIPAddress, Value: ip})
-			}
-		}
-	}
-	return found[:min(len(found), maxAddresses)]
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -110,15 +109,15 @@ func slicesOf(endpoints ...discoveryv1.Endpoint) Observed {
 	return Observed{Slices: []*discoveryv1.EndpointSlice{newSlice(endpoints...)}}
 }
 
-// failing is a Deployment whose pods cannot be made.
-func failing(message string) *k8sappsv1.Deployment {
-	return &k8sappsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway"},
-		Status: k8sappsv1.DeploymentStatus{Conditions: []k8sappsv1.DeploymentCondition{
-			{Type: k8sappsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Message: "it is progressing"},
-			{Type: k8sappsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: message},
-		}},
-	}
+// failing are pods that cannot be made.
+func failing(message string) Pods {
+	return Pods{Wanted: 2, Missing: "Deployment shop-gateway: " + message}
+}
+
+// wanting is an observation of a Gateway that should have two pods.
+func wanting(observed Observed) Observed {
+	observed.Pods.Wanted = 2
+	return observed
 }
 
 // TestComputeWhole writes a whole status out; the other tests look at parts of it.
@@ -126,8 +125,8 @@ func TestComputeWhole(t *testing.T) {
 	service := newService(corev1.ServiceTypeClusterIP)
 	service.Spec.ClusterIPs = []string{"10.96.0.7", "fd00::7"}
 	observed := Observed{
-		Service:    service,
-		Deployment: &k8sappsv1.Deployment{Status: k8sappsv1.DeploymentStatus{Replicas: 3}},
+		Service: service,
+		Pods:    Pods{Existing: 3},
 		Slices: []*discoveryv1.EndpointSlice{
 			newSlice(ready("b"), ready("a"), notReady("c")),
 			newSlice(ready("a"), ready("b")), // the other address family
@@ -272,22 +271,24 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 	pending.Name, pending.Spec.ClusterIPs = "shop-gateway", []string{"10.96.0.7"}
 	expectCondition(t, map[string]conditionTest{
 		"no endpoint at all": {
-			gateway: newGateway(),
-			want:    "Programmed=False NoReadyProxies: 0 of 2 proxies are ready",
+			gateway:  newGateway(),
+			observed: wanting(Observed{}),
+			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready",
 		},
 		"none is ready, and one says why": {
 			gateway:  newGateway(),
-			observed: reporting(slicesOf(notReady("a"), leaving("old")), report("a", 0, refused(7, "no such file")), report("old", 3, refused(7, "irrelevant"))),
+			observed: reporting(wanting(slicesOf(notReady("a"), leaving("old"))), report("a", 0, refused(7, "no such file")), report("old", 3, refused(7, "irrelevant"))),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod a: no such file",
 		},
 		"none is ready, and one that has nothing to say, and one on its way out, come before the one that says why": {
 			gateway:  newGateway(),
-			observed: reporting(slicesOf(notReady("a"), notReady("b"), leaving("old")), report("old", 3, refused(7, "irrelevant")), report("a", 0), report("b", 0, refused(7, "no such file"))),
+			observed: reporting(wanting(slicesOf(notReady("a"), notReady("b"), leaving("old"))), report("old", 3, refused(7, "irrelevant")), report("a", 0), report("b", 0, refused(7, "no such file"))),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod b: no such file",
 		},
 		"none is wanted": {
-			gateway: newGateway(withReplicas(0)),
-			want:    "Programmed=False NoReadyProxies: spec.replicas is 0: no proxy is wanted",
+			gateway:  newGateway(),
+			observed: Observed{Pods: Pods{Missing: "spec.replicas is 0"}},
+			want:     "Programmed=False NoReadyProxies: 0 of 0 proxies are ready; spec.replicas is 0",
 		},
 		"a ready proxy has not reported": {
 			gateway:  newGateway(),
@@ -336,14 +337,14 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 		},
 		"none is ready, and no pod can be made": {
 			gateway:  newGateway(),
-			observed: Observed{Deployment: failing("exceeded quota: pods")},
+			observed: Observed{Pods: failing("exceeded quota: pods")},
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; Deployment shop-gateway: exceeded quota: pods",
 		},
 		"a ready proxy is about to be replaced, but its successor cannot be made": {
 			gateway: newGateway(),
 			observed: Observed{
 				Reports: []*appv1.GatewayProxy{report("a", 6, awaiting(7))},
-				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"))}, Deployment: failing("exceeded quota: pods"),
+				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"))}, Pods: failing("exceeded quota: pods"),
 			},
 			want: "Programmed=False Pending: 0 of 1 ready proxies run generation 7; pod a: it waits for its successor; Deployment shop-gateway: exceeded quota: pods",
 		},
@@ -351,7 +352,7 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			gateway: newGateway(),
 			observed: Observed{
 				Reports: []*appv1.GatewayProxy{report("a", 7), report("b", 6)},
-				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"), notReady("b"))}, Deployment: failing("exceeded quota: pods"),
+				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"), notReady("b"))}, Pods: failing("exceeded quota: pods"),
 			},
 			want: "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6; " +
 				"Deployment shop-gateway: exceeded quota: pods",

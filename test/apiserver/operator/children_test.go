@@ -448,8 +448,12 @@ func expectUntouched(t *testing.T, namespace, kind string) {
 func getChild(t *testing.T, namespace, gateway, kind string) *unstructured.Unstructured {
 	t.Helper()
 	var object *unstructured.Unstructured
+	resource, ok := childKinds[kind]
+	if !ok {
+		resource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: strings.ToLower(kind) + "s"}
+	}
 	testenv.Eventually(t, soon, kind+" of "+gateway, func(ctx context.Context) (err error) {
-		object, err = server.Dynamic.Resource(childKinds[kind]).Namespace(namespace).Get(ctx, gateway+"-gateway", metav1.GetOptions{})
+		object, err = server.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, gateway+"-gateway", metav1.GetOptions{})
 		return err
 	})
 	return object

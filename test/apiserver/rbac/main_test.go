@@ -54,6 +54,12 @@ func newNamespace(t *testing.T, name string) {
 // newGateway makes a Gateway with a listener on the port and one backend.
 func newGateway(t *testing.T, namespace, name string, port int32) *appv1.Gateway {
 	t.Helper()
+	return newGatewayOf(t, namespace, name, port, appv1.PodsKindDeployment)
+}
+
+// newGatewayOf makes a Gateway whose proxies are of a Deployment or a DaemonSet.
+func newGatewayOf(t *testing.T, namespace, name string, port int32, kind appv1.PodsKind) *appv1.Gateway {
+	t.Helper()
 	gateway, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appv1.GatewaySpec{
@@ -61,6 +67,7 @@ func newGateway(t *testing.T, namespace, name string, port int32) *appv1.Gateway
 			Routes: []appv1.Route{{Name: "api", Rules: []appv1.RouteRule{{
 				BackendRefs: []appv1.BackendRef{{Name: "api", Port: 80}},
 			}}}},
+			Pods: appv1.PodsSpec{Kind: kind},
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
@@ -181,6 +182,9 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	for _, name := range append(names, gatewayName) {
 		newGateway(t, namespace, name, 80)
 	}
+	for _, name := range []string{takenDaemonSet, "nodes"} {
+		newGatewayOf(t, namespace, name, 80, appv1.PodsKindDaemonSet)
+	}
 	testenv.Eventually(t, soon, "the children", func(ctx context.Context) error {
 		_, err := server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, gatewayName+"-gateway", metav1.GetOptions{})
 		return errors.Join(err, operator.Running())
@@ -216,10 +220,13 @@ func useGatewayAPI(t *testing.T, namespace string) {
 	server.Kubectl(t, "-n", namespace, "patch", "gateways.gateway.networking.k8s.io", "api", "--type=merge", "-p", `{"spec":{"gatewayClassName":"other"}}`)
 }
 
+// takenDaemonSet is a Gateway whose DaemonSet has a name that is taken.
+const takenDaemonSet = "taken-daemonset"
+
 // takeNames makes an object of every kind that children are of, but Services, under the name of a child. Where one is
 // in the way, the operator looks whose it is. It makes no RoleBinding before it has the ServiceAccount and the Role,
-// and no Deployment before it has the RoleBinding. So these two are in the way of Gateways of their own. It returns the
-// names of the three Gateways.
+// and no Deployment or DaemonSet before it has the RoleBinding. So these are in the way of Gateways of their own. It
+// returns the names of the Gateways, without takenDaemonSet.
 func takeNames(t *testing.T, namespace string) []string {
 	t.Helper()
 	const first, binding, deployment = "taken", "taken-binding", "taken-deployment"
@@ -236,12 +243,17 @@ func takeNames(t *testing.T, namespace string) []string {
 		ObjectMeta: child(binding), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "other"},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = server.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{ObjectMeta: child(deployment), Spec: k8sappsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}},
-		},
-	}}, metav1.CreateOptions{})
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}},
+	}
+	_, err = server.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{
+		ObjectMeta: child(deployment), Spec: k8sappsv1.DeploymentSpec{Selector: selector, Template: template},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.AppsV1().DaemonSets(namespace).Create(t.Context(), &k8sappsv1.DaemonSet{
+		ObjectMeta: child(takenDaemonSet), Spec: k8sappsv1.DaemonSetSpec{Selector: selector, Template: template},
+	}, metav1.CreateOptions{})
 	must(t, err)
 	return []string{first, binding, deployment}
 }

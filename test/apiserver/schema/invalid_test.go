@@ -177,6 +177,8 @@ var invalid = []refusal{
 		[]string{"spec.pods.labels: Invalid value: labels with the prefix app.example.com/", "remove them"}},
 	{"a label that says who manages the pods", "", http + ", pods: {labels: {app.kubernetes.io/managed-by: me}}}",
 		[]string{"spec.pods.labels: Invalid value: labels with the prefix app.example.com/"}},
+	{"ports of nodes for pods that may share one", "", http + ", pods: {hostPorts: true}}",
+		[]string{"spec.pods.hostPorts: Invalid value", "hostPorts is only for kind DaemonSet: two pods on a node cannot have the same port"}},
 	{"a toleration with a field that there is not", "", http + ", pods: {tolerations: [{key: a, operators: Exists}]}}",
 		[]string{`unknown field "spec.pods.tolerations[0].operators"`}},
 	{"an annotation that is not text", "", http + ", service: {annotations: {a: 1}}}",
@@ -232,7 +234,9 @@ func TestInvalid(t *testing.T) {
 			})
 		}
 	})
-	said.add(expectRefusedEdit(t, http+", service: {loadBalancerClass: internal}}", http+", service: {loadBalancerClass: public}}",
+	said.add(expectRefusedEdit(t, "kind", http+"}", http+", pods: {kind: DaemonSet}}",
+		"spec.pods.kind: Invalid value: the kind of the pods cannot change: make another Gateway"))
+	said.add(expectRefusedEdit(t, "class", http+", service: {loadBalancerClass: internal}}", http+", service: {loadBalancerClass: public}}",
 		"spec.service.loadBalancerClass: Invalid value: a load balancer keeps its class: to change it, set another type first"))
 	expectEveryRule(t, said.all)
 }
@@ -302,13 +306,13 @@ func expectRefusal(t *testing.T, name, spec string, want ...string) string {
 }
 
 // expectRefusedEdit does it for an edit of a Gateway that the API server has.
-func expectRefusedEdit(t *testing.T, before, after, want string) string {
+func expectRefusedEdit(t *testing.T, name, before, after, want string) string {
 	t.Helper()
-	live, err := create(t.Context(), object(t, "edited", before), false)
+	live, err := create(t.Context(), object(t, name, before), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited := object(t, "edited", after)
+	edited := object(t, name, after)
 	edited.SetResourceVersion(live.GetResourceVersion())
 	_, err = server.Dynamic.Resource(gateways).Namespace("default").Update(t.Context(), edited, metav1.UpdateOptions{})
 	if err == nil || !strings.Contains(err.Error(), want) {

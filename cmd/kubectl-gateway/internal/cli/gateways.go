@@ -79,9 +79,12 @@ func BadConditions(gateway *appv1.Gateway) []metav1.Condition {
 	return bad
 }
 
-// WantedReplicas is how many proxies a Gateway asks for.
+// WantedReplicas is how many proxies a Gateway asks for. With a DaemonSet, it is how many there are.
 func WantedReplicas(gateway *appv1.Gateway) int32 {
-	if gateway.Spec.Replicas == nil {
+	switch {
+	case gateway.Spec.Pods.Kind == appv1.PodsKindDaemonSet:
+		return gateway.Status.Replicas
+	case gateway.Spec.Replicas == nil:
 		return 2 // the schema's default
 	}
 	return *gateway.Spec.Replicas

@@ -185,7 +185,7 @@ func (c *controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	if err := errors.Join(accountErr, roleErr, bindingErr, serviceErr, budgetErr, deploymentErr); err != nil {
 		return err
 	}
-	return c.applyStatus(ctx, gateway, status.Observed{Service: service, Deployment: deployment}, options)
+	return c.applyStatus(ctx, gateway, status.Observed{Service: service, Pods: status.Pods{Wanted: *gateway.Spec.Replicas, Existing: deployment.Status.Replicas}}, options)
 }
 
 func (c *controller) applyStatus(ctx context.Context, gateway *appv1.Gateway, observed status.Observed, options metav1.ApplyOptions) error {
