@@ -1021,6 +1021,11 @@ func (in *GatewayProxyList) DeepCopyObject() runtime.Object {
 func (in *GatewayProxyStatus) DeepCopyInto(out *GatewayProxyStatus) {
 	*out = *in
 	out.Gateway = in.Gateway
+	if in.Addresses != nil {
+		in, out := &in.Addresses, &out.Addresses
+		*out = make([]NodeAddress, len(*in))
+		copy(*out, *in)
+	}
 	if in.Resources != nil {
 		in, out := &in.Resources, &out.Resources
 		*out = make([]ProxiedResource, len(*in))

@@ -607,6 +607,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.GatewayProxyStatus
   map:
     fields:
+    - name: addresses
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: gateway
       type:
         namedType: gateway.api.app.v1.ProxiedGateway
@@ -1107,6 +1113,9 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             scalar: string
+    - name: hostPorts
+      type:
+        scalar: boolean
     - name: imagePullSecrets
       type:
         list:
@@ -1115,6 +1124,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: kind
+      type:
+        scalar: string
     - name: labels
       type:
         map:

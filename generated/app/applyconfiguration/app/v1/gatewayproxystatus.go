@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	appv1 "gateway/api/app/v1"
+)
+
 // GatewayProxyStatusApplyConfiguration represents a declarative configuration of the GatewayProxyStatus type for use
 // with apply.
 //
@@ -13,6 +17,8 @@ type GatewayProxyStatusApplyConfiguration struct {
 	Gateway *ProxiedGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// The generation of the Gateway that HAProxy answers by.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// The addresses of the pod's node that reach the pod. There are none without spec.pods.hostPorts.
+	Addresses []appv1.NodeAddress `json:"addresses,omitempty"`
 	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
 	// All objects with this resourceVersion or a lower one are live.
 	Resources []ProxiedResourceApplyConfiguration `json:"resources,omitempty"`
@@ -42,6 +48,16 @@ func (b *GatewayProxyStatusApplyConfiguration) WithGateway(value *ProxiedGateway
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *GatewayProxyStatusApplyConfiguration) WithObservedGeneration(value int64) *GatewayProxyStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithAddresses adds the given value to the Addresses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Addresses field.
+func (b *GatewayProxyStatusApplyConfiguration) WithAddresses(values ...appv1.NodeAddress) *GatewayProxyStatusApplyConfiguration {
+	for i := range values {
+		b.Addresses = append(b.Addresses, values[i])
+	}
 	return b
 }
 

@@ -16,7 +16,7 @@ import (
 // GatewaySpec is the desired state of a Gateway.
 type GatewaySpecApplyConfiguration struct {
 	// How many proxy pods to run. Zero is allowed: the Gateway then answers nothing. kubectl scale and a
-	// HorizontalPodAutoscaler change this field.
+	// HorizontalPodAutoscaler change this field. It has no effect if pods.kind is DaemonSet.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port
 	// speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with those of

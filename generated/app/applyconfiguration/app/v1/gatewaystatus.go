@@ -25,7 +25,9 @@ type GatewayStatusApplyConfiguration struct {
 	// The routes of the spec that are not served in full, at most 64 of them. The condition Accepted has their number.
 	Routes []RouteStatusApplyConfiguration `json:"routes,omitempty"`
 	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service.
-	// There are none as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
+	// With spec.pods.hostPorts and no load balancer, they are the first addresses of the nodes whose proxy receives
+	// traffic, in order; if none does, they stay. There are none as long as the load balancer has none: Programmed then
+	// has the reason AddressNotAssigned.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
 	// What belongs to the Gateway beside its spec: objects of the Gateway API. There is none if there are no such objects.
 	Attachments *AttachmentsApplyConfiguration `json:"attachments,omitempty"`

@@ -5,6 +5,8 @@
 package v1
 
 import (
+	appv1 "gateway/api/app/v1"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -15,6 +17,14 @@ import (
 // that they have in a pod. The administrator of the operator may forbid those that decide where pods run: Accepted then
 // is False with the reason NotAllowed, and the pods stay as they are.
 type PodsSpecApplyConfiguration struct {
+	// What creates the proxy pods. Deployment: spec.replicas of them. DaemonSet: one on each node that the fields below
+	// allow; spec.replicas has no effect. The kind of a Gateway cannot change.
+	Kind *appv1.PodsKind `json:"kind,omitempty"`
+	// Whether the nodes of the pods take connections on the listeners' ports and pass them to their pod. It is only for
+	// kind DaemonSet. With a Service that is no load balancer, status.addresses has the addresses of these nodes. The
+	// administrator has to allow the ports. The Pod Security Standards baseline and restricted forbid it: the namespace
+	// needs privileged. A new port of a listener replaces the pods.
+	HostPorts *bool `json:"hostPorts,omitempty"`
 	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself:
 	// app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and
 	// /managed-by. A Service that selects its pods by such a label alone gets these, too.
@@ -43,6 +53,22 @@ type PodsSpecApplyConfiguration struct {
 // apply.
 func PodsSpec() *PodsSpecApplyConfiguration {
 	return &PodsSpecApplyConfiguration{}
+}
+
+// WithKind sets the Kind field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Kind field is set to the value of the last call.
+func (b *PodsSpecApplyConfiguration) WithKind(value appv1.PodsKind) *PodsSpecApplyConfiguration {
+	b.Kind = &value
+	return b
+}
+
+// WithHostPorts sets the HostPorts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HostPorts field is set to the value of the last call.
+func (b *PodsSpecApplyConfiguration) WithHostPorts(value bool) *PodsSpecApplyConfiguration {
+	b.HostPorts = &value
+	return b
 }
 
 // WithLabels puts the entries into the Labels field in the declarative configuration
