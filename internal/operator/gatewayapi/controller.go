@@ -86,9 +86,10 @@ type Controller struct {
 	pending map[object]write
 	written map[types.UID]string
 
-	// The worker alone touches what follows. applied is what was applied of Gateways of our own, and firstSeen the first
-	// version that was seen of each generation of an object.
+	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused what the API
+	// server has against one, and firstSeen the first version that was seen of each generation of an object.
 	applied   map[types.NamespacedName]applied
+	refused   map[types.NamespacedName]string
 	firstSeen map[types.UID]version
 	// confirmed are the generations of objects that all proxies of a data plane run, by what the API server had.
 	confirmed map[confirmation]int64
@@ -118,7 +119,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			workqueue.NewTypedItemExponentialFailureRateLimiter[object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{},
 		pending: map[object]write{}, written: map[types.UID]string{},
-		applied: map[types.NamespacedName]applied{}, firstSeen: map[types.UID]version{}, confirmed: map[confirmation]int64{},
+		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{}, firstSeen: map[types.UID]version{}, confirmed: map[confirmation]int64{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {
@@ -222,6 +223,7 @@ func (c *Controller) sync(ctx context.Context) error {
 	}
 	applying := time.Now()
 	err = errors.Join(c.applyDataPlanes(ctx, seen, wanted), c.attach(ctx, seen, wanted))
+	c.noteRefused(wanted)
 	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
 	c.writeStatuses(seen, wanted.status)
 	c.pause = max(interval, pauseFactor*(time.Since(begin)-seen.reading))

@@ -9,6 +9,7 @@ import (
 	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -58,6 +59,7 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evalua
 		errs = append(errs, failed(err, "delete Gateway", name))
 	}
 	maps.DeleteFunc(c.applied, func(name types.NamespacedName, _ applied) bool { return !wanted[name] })
+	maps.DeleteFunc(c.refused, func(name types.NamespacedName, _ string) bool { return !wanted[name] })
 	return errors.Join(errs...)
 }
 
@@ -67,6 +69,7 @@ func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedNa
 	if err != nil {
 		return err
 	}
+	delete(c.refused, name)
 	desired.WithResourceVersion(children.Unwritten)
 	if own := c.ownGateway(name.Namespace, name.Name); own != nil {
 		if !metav1.IsControlledBy(own, plane.Gateway) {
@@ -78,10 +81,24 @@ func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedNa
 		desired.WithResourceVersion(own.ResourceVersion).WithUID(own.UID)
 	}
 	made, err := c.Gateways.AppV1().Gateways(name.Namespace).Apply(ctx, desired, force)
-	if err == nil {
+	switch {
+	case err == nil:
 		c.applied[name] = applied{made.UID, made.Generation, digest}
+	case apierrors.IsInvalid(err):
+		c.refused[name] = err.Error()
 	}
 	return failed(err, "apply Gateway", name) // it is not found if its namespace is gone
+}
+
+// noteRefused has the statuses of Gateways say what the API server has against ours: their proxies stay as they are.
+func (c *Controller) noteRefused(evaluated *evaluation) {
+	for _, plane := range evaluated.planes {
+		message := c.refused[types.NamespacedName{Namespace: plane.Gateway.Namespace, Name: plane.Name}]
+		programmed := meta.FindStatusCondition(evaluated.status.Gateways[nameOf(plane.Gateway)].Conditions, string(gatewayv1.GatewayConditionProgrammed))
+		if message != "" && programmed != nil {
+			programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), message
+		}
+	}
 }
 
 // unchanged makes a deletion fail if the object was changed after it was seen.

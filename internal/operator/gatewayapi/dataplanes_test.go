@@ -4,6 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clienttesting "k8s.io/client-go/testing"
+
 	"gateway/internal/operator/children"
 )
 
@@ -43,4 +48,37 @@ func TestAnOwnGatewayOfSomebodyElseIsLeftAlone(t *testing.T) {
 		"update gatewayclasses/status app", "update gateways/status web/shop", "update httproutes/status web/api")
 	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=False Invalid: "+
 		"a Gateway of group app.example.com is called shop and was not made for this one: rename one of them")
+}
+
+// TestAnOwnGatewayThatIsRefused: a GatewayConfig asks for what cannot change. The status tells it until the
+// GatewayConfig asks for it no more.
+func TestAnOwnGatewayThatIsRefused(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.program("web", "shop")
+	f.settle()
+	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed")
+	f.put("apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: nodes}\nspec: {pods: {kind: DaemonSet}}")
+	f.put(strings.Replace(shop, "  gatewayClassName: app\n",
+		"  gatewayClassName: app\n  infrastructure: {parametersRef: {group: app.example.com, kind: GatewayConfig, name: nodes}}\n", 1))
+	f.own.PrependReactor("patch", "gateways", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if patch := action.(clienttesting.PatchAction); !strings.Contains(string(patch.GetPatch()), `"kind":"DaemonSet"`) {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewInvalid(ownKind("Gateway").GroupKind(), "shop",
+			field.ErrorList{field.Invalid(field.NewPath("spec", "pods", "kind"), "DaemonSet", "it cannot change")})
+	})
+	for range 2 {
+		f.catchUp()
+		if _, err := f.sync(); !apierrors.IsInvalid(err) {
+			t.Fatalf("got %v", err)
+		}
+		f.expectConditions(routeKind("Gateway"), "web", "shop",
+			`Programmed=False Invalid: Gateway.app.example.com "shop" is invalid: spec.pods.kind: Invalid value: "DaemonSet": it cannot change`)
+	}
+	f.put(shop)
+	f.settle()
+	f.program("web", "shop")
+	f.settle()
+	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed")
 }
