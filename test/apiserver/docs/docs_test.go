@@ -27,7 +27,7 @@ var server *testenv.Server
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
 // foreign are the groups of kinds that the API server of the tests does not have. Their objects are only parsed.
-var foreign = map[string]bool{"cert-manager.io": true, "monitoring.coreos.com": true}
+var foreign = map[string]bool{"cert-manager.io": true, "keda.sh": true, "monitoring.coreos.com": true}
 
 // TestYAML has the API server check every block of YAML in the README and in docs. The recipes have a test of their
 // own.
