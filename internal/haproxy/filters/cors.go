@@ -26,11 +26,11 @@ var cors = filter{
 		}
 		switch {
 		case slices.Contains(cors.Origins, "*") && cors.Credentials:
-			p.set("cors", in.List([]string{`\n[^\n]*\n`}))
+			p.set("cors", in.List(ir.List{Expressions: []string{`\n[^\n]*\n`}}))
 		case slices.Contains(cors.Origins, "*"):
 			p.set("cors", "*")
 		default:
-			p.set("cors", in.List(originExpressions(cors.Origins)))
+			p.set("cors", in.List(ir.List{Expressions: originExpressions(cors.Origins)}))
 		}
 		p.set("cors.max-age", strconv.Itoa(int(cors.MaxAge)))
 		every, expose := "*", cors.Expose
@@ -55,7 +55,7 @@ var cors = filter{
 			Request: []string{
 				"http-request set-var(txn.allowed) str(*) if " + is("cors", "*"),
 				`http-request set-var-fmt(txn.origin) "%[` + param("cors") + `]\n%[req.fhdr(origin)]\n" if { ` + param("cors") + " -m beg ? } " + oneOrigin,
-				"http-request set-var(txn.allowed) req.fhdr(origin) if { var(txn.origin),map_reg(" + env.Paths.Map(ir.ConditionsFile) + ") -m found }",
+				"http-request set-var(txn.allowed) req.fhdr(origin) if { var(txn.origin),map_regm(" + env.Paths.Map(ir.ConditionsFile) + ") -m found }",
 				"http-request set-var(txn.preflight) bool(true) if " + cors + " { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }",
 				"http-request set-var(txn.methods) " + text("cors.methods") + " if " + preflight + " !" + is("cors.methods", asked),
 				"http-request set-var(txn.methods) req.fhdr(access-control-request-method) if " + preflight + " " + is("cors.methods", asked),

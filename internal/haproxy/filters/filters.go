@@ -40,7 +40,7 @@ type Input struct {
 	// Cut is how many bytes a prefix has that is replaced.
 	Cut int
 	// List adds a list of regular expressions to the conditions, and returns its name.
-	List func(expressions []string) string
+	List func(list ir.List) string
 	// Content adds entries of a map, whose keys begin with a "/", and returns what comes before that.
 	Content func(file string, entries func() []ir.MapEntry) string
 	// BackendFor returns the name of the backend for requests to a Service port; "" if there can be none.
@@ -168,7 +168,7 @@ func sizing(rule *routing.Rule, target *routing.Target) Input {
 	name := ir.ContentName("")
 	return Input{
 		Rule: rule, Target: target,
-		List:    func([]string) string { return "?" + name },
+		List:    func(ir.List) string { return "?" + name },
 		Content: func(string, func() []ir.MapEntry) string { return name },
 		BackendFor: func(backend routing.Backend) string {
 			return fmt.Sprintf("%s_%s_%d.%s", backend.Namespace, backend.Service, backend.Port, name)

@@ -54,10 +54,10 @@ var jwt = filter{
 			p.set("jwt", in.Content(ir.KeysFile, func() []ir.MapEntry { return keyEntries(jwt.Keys) }))
 		}
 		p.set("jwt.iss", jwt.Issuer)
-		p.set("jwt.aud", in.List(anyOf(jwt.Audiences)))
+		p.set("jwt.aud", in.List(ir.List{Expressions: anyOf(jwt.Audiences)}))
 		p.set("jwt.skew", strconv.Itoa(int(jwt.Skew/time.Second)))
 		if len(jwt.Scopes) > 0 {
-			p.set("jwt.scopes", in.List([]string{allOf(jwt.Scopes)}))
+			p.set("jwt.scopes", in.List(ir.List{Expressions: []string{allOf(jwt.Scopes)}}))
 			p.set("jwt.scope", strings.Join(jwt.Scopes, " "))
 		}
 		for _, header := range jwt.Headers {
@@ -89,7 +89,7 @@ var jwt = filter{
 func tokenRules(env Env) []string {
 	paths := env.Paths
 	limited, scoped := " if "+has("jwt"), " if "+has("jwt.scopes")
-	conditions := ",map_reg(" + paths.Map(ir.ConditionsFile) + ") -m found }"
+	conditions := ",map_regm(" + paths.Map(ir.ConditionsFile) + ") -m found }"
 	refuse := func(status int32, reason, challenge string) string {
 		return "http-request return " + env.Answer(status, reason) + ` hdr www-authenticate "Bearer` + challenge + `"` + limited
 	}

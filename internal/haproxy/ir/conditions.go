@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,9 +10,9 @@ import (
 	"gateway/internal/tree"
 )
 
-// The expressions of one number in many lists are alternatives of one entry: a request that was told of none of these
-// lists is done with the entry after the beginning of their names. HAProxy compares a request with one entry of the
-// file after the other.
+// The expressions of one number in many lists with the same value are alternatives of one entry: a request that was
+// told of none of these lists is done with the entry after the beginning of their names. HAProxy compares a request
+// with one entry of the file after the other. The groups of each alternative are numbered from 1.
 
 // maxGroup bounds the sizes of the alternatives of lists together: PCRE takes 64 KiB, and a line of a map is 12 KiB at
 // most.
@@ -26,18 +27,22 @@ type conditionList struct {
 }
 
 // ConditionEntries returns the entries of ConditionsFile: the key of each is a regular expression for the name of a
-// list and what follows, the value is the number of the expression in its list. The names begin with a "?" and a
-// ContentName.
+// list and what follows, the value is that of the list, or the number of the expression in it. The names begin with a
+// "?" and a ContentName.
 func ConditionEntries(lists tree.Map[*List]) []MapEntry {
-	all := make([]conditionList, 0, lists.Len())
+	byValue := map[string][]conditionList{}
 	for name, found := range lists.All() {
 		list := conditionList{name: name, expressions: found.Expressions}
 		for _, expression := range list.expressions {
 			list.size = max(list.size, alternativeSize(name+expression))
 		}
-		all = append(all, list)
+		byValue[found.Value] = append(byValue[found.Value], list)
 	}
-	return groups(all)
+	var entries []MapEntry
+	for _, value := range sortedKeys(byValue) {
+		entries = append(entries, groups(byValue[value], value)...)
+	}
+	return entries
 }
 
 // alternativeSize returns what PCRE needs for an alternative at most: four bytes for each, and 33 for a class. Repeated
@@ -49,8 +54,8 @@ func alternativeSize(expression string) int {
 	return 4*len(expression) + 33*(strings.Count(expression, "[")-strings.Count(expression, `[^\n]`))
 }
 
-// groups returns the entries of lists, which are sorted by name, in groups that are as large as they may be.
-func groups(lists []conditionList) []MapEntry {
+// groups returns the entries of lists with a value, sorted by name, in groups that are as large as they may be.
+func groups(lists []conditionList, value string) []MapEntry {
 	var entries []MapEntry
 	for len(lists) > 0 {
 		n, size := 1, lists[0].size
@@ -58,21 +63,21 @@ func groups(lists []conditionList) []MapEntry {
 			size += lists[n].size
 			n++
 		}
-		entries = append(entries, group(lists[:n])...)
+		entries = append(entries, group(lists[:n], value)...)
 		lists = lists[n:]
 	}
 	return entries
 }
 
 // group returns an entry for the first expressions of all lists, one for the second, and so on.
-func group(lists []conditionList) []MapEntry {
+func group(lists []conditionList, value string) []MapEntry {
 	var entries []MapEntry
 	for i := 0; ; i++ {
 		lists = slices.DeleteFunc(slices.Clone(lists), func(l conditionList) bool { return len(l.expressions) <= i })
 		if len(lists) == 0 {
 			return entries
 		}
-		entries = append(entries, MapEntry{Key: "^" + alternatives(lists, i, 0), Value: strconv.Itoa(i)})
+		entries = append(entries, MapEntry{Key: "^" + alternatives(lists, i, 0), Value: cmp.Or(value, strconv.Itoa(i))})
 	}
 }
 
@@ -93,7 +98,7 @@ func alternatives(lists []conditionList, number, bytes int) string {
 		branches = append(branches, alternatives(lists[:n], number, len(prefix)))
 		lists = lists[n:]
 	}
-	return regex.Quote(prefix[bytes:]) + "(?:" + strings.Join(branches, "|") + ")"
+	return regex.Quote(prefix[bytes:]) + "(?|" + strings.Join(branches, "|") + ")"
 }
 
 // commonPrefix returns what the names of lists, which are sorted, begin with.

@@ -106,8 +106,12 @@ type Content struct {
 // ContentKey returns the key of the content with a name in a map file.
 func ContentKey(file, name string) string { return file + " " + name }
 
-// List is a list of regular expressions.
-type List struct{ Expressions []string }
+// List is a list of regular expressions, of which the first that matches counts.
+type List struct {
+	Expressions []string
+	// Value is what is found then, with \1 and so on for groups of the expression; "": the number of the expression.
+	Value string
+}
 
 // CompareServers orders servers by address, then port, backups last.
 func CompareServers(a, b Server) int {

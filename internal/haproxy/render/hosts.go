@@ -324,7 +324,7 @@ func (r *Renderer) list(listener *routing.Listener, entries []routing.Entry) str
 	if slices.ContainsFunc(entries, func(e routing.Entry) bool { return len(e.Query) > 0 }) {
 		end = asksQuery
 	}
-	name := r.addList(expressions, end) + "|" + ir.ContentName(strings.Join(hits, "\n"))
+	name := r.addList(ir.List{Expressions: expressions}, end) + "|" + ir.ContentName(strings.Join(hits, "\n"))
 	r.addContent(ir.ListsFile, name, func() []ir.MapEntry { return numbered(name, hits) })
 	return name
 }
@@ -398,7 +398,7 @@ func (r *Renderer) makeHit(key hitKey) string {
 func (r *Renderer) targetHit(key hitKey, target *routing.Target, backend string) string {
 	rule, name := key.rule, ""
 	if !key.connections {
-		list := func(expressions []string) string { return r.addList(expressions, "") }
+		list := func(list ir.List) string { return r.addList(list, "") }
 		backendFor := func(backend routing.Backend) string {
 			if used := r.use(hitKey{rule: &routing.Rule{}}, backend); used != noBackend {
 				return used

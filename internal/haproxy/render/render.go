@@ -123,9 +123,9 @@ func (r *Renderer) addContent(file, name string, entries func() []ir.MapEntry) {
 }
 
 // addList adds a list of regular expressions and returns its name, with this at the end.
-func (r *Renderer) addList(expressions []string, end string) string {
-	name := "?" + ir.ContentName(strings.Join(expressions, "\n")) + end
-	r.recording.lists = append(r.recording.lists, named[*ir.List]{name, &ir.List{Expressions: expressions}})
+func (r *Renderer) addList(list ir.List, end string) string {
+	name := "?" + ir.ContentName(strings.Join(list.Expressions, "\n")+list.Value) + end
+	r.recording.lists = append(r.recording.lists, named[*ir.List]{name, &list})
 	return name
 }
 

@@ -130,7 +130,7 @@ func (r *Renderer) searchLines() []string {
 				lines = append(lines, "http-request set-var(txn.hit) str("+tooLongHit+") if { var(txn.long) -m found } "+isConditional+" { var(txn.hit) -m sub "+asksQuery+"| }")
 			}
 			lines = append(lines,
-				"http-request set-var(txn.hit) var(txn.hit),concat(,txn.facts),map_reg("+conditions+",-),concat(,txn.hit),map_str("+lists+",none) if "+isConditional)
+				"http-request set-var(txn.hit) var(txn.hit),concat(,txn.facts),map_regm("+conditions+",-),concat(,txn.hit),map_str("+lists+",none) if "+isConditional)
 		}
 	}
 	return append(lines, "http-request unset-var(txn.hit) if "+isUnknown)
