@@ -78,11 +78,16 @@ type meter struct {
 	// length is that of the value.
 	length float64
 	steps  float64
+	// keepsTexts says that the expression was written with groups whose texts are kept.
+	keepsTexts bool
 }
 
 // steps returns how many steps PCRE takes at most to compare a value of a length with an expression that write wrote.
 func steps(re *syntax.Regexp, length int) float64 {
-	m := meter{length: float64(length)}
+	return (&meter{length: float64(length)}).measure(re)
+}
+
+func (m *meter) measure(re *syntax.Regexp) float64 {
 	m.walk(re, flow{total: 1, paths: 1, last: lineEnd}, lineEnd)
 	return m.steps
 }
@@ -138,7 +143,7 @@ func (m *meter) concat(sequence []*syntax.Regexp, in flow, follow bytesOf) (flow
 	}
 	out, ways := in, 1.0
 	for i := 0; i < len(sequence); i++ {
-		if n := isSearch(sequence[i:]); n > 0 {
+		if n := isSearch(sequence[i:]); n > 0 && !m.keepsTexts {
 			items := runs(sequence[i+1 : i+1+n]...)
 			m.steps += m.along(out) + m.sequence(items, flow{total: m.along(out), paths: out.total})
 			out = flow{total: out.total, paths: out.total, last: items[len(items)-1]}

@@ -27,24 +27,32 @@ func Translate(text string) (pcre string, steps float64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	if group := longRepeat(e.parsed); group != nil {
-		return "", 0, fmt.Errorf("in %q a group is repeated any number of times, or more than %d times, which HAProxy cannot match in every length: "+
+	pcre, err = (&writer{}).translate(e.parsed, func() float64 {
+		steps = e.Steps(MinValue)
+		return steps
+	})
+	return pcre, steps, err
+}
+
+// translate returns an expression for PCRE, with a function for its steps for a value of MinValue bytes. These can be
+// counted if no group is repeated too often.
+func (w *writer) translate(re *syntax.Regexp, countSteps func() float64) (string, error) {
+	if group := longRepeat(re); group != nil {
+		return "", fmt.Errorf("in %q a group is repeated any number of times, or more than %d times, which HAProxy cannot match in every length: "+
 			"repeat single characters or classes", group, maxGroupRepeat)
 	}
-	if size := expanded(e.parsed); size > maxExpanded {
-		return "", 0, fmt.Errorf("it is too large: about %d bytes where %d are allowed, when repetitions are written out", size, maxExpanded)
+	if size := expanded(re); size > maxExpanded {
+		return "", fmt.Errorf("it is too large: about %d bytes where %d are allowed, when repetitions are written out", size, maxExpanded)
 	}
-	steps = e.Steps(MinValue)
-	if steps > maxSteps {
-		return "", 0, fmt.Errorf("it can take %.2g steps to compare it with a value of %d bytes, where %d are allowed: let fewer parts like [a-z]* match the same "+
+	if steps := countSteps(); steps > maxSteps {
+		return "", fmt.Errorf("it can take %.2g steps to compare it with a value of %d bytes, where %d are allowed: let fewer parts like [a-z]* match the same "+
 			"text, one after the other or in several branches", steps, MinValue, maxSteps)
 	}
-	var b strings.Builder
-	write(&b, e.parsed)
-	if b.Len() > maxTranslated {
-		return "", 0, fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", b.Len(), maxTranslated)
+	w.write(re)
+	if w.Len() > maxTranslated {
+		return "", fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", w.Len(), maxTranslated)
 	}
-	return b.String(), steps, nil
+	return w.String(), nil
 }
 
 // maxGroupRepeat is the limit for the repetitions of a group. PCRE has little memory for them, and HAProxy treats its
@@ -108,9 +116,20 @@ func Quote(s string) string {
 	return b.String()
 }
 
+// writer writes an expression for PCRE.
+type writer struct {
+	strings.Builder
+	// groups are the groups of the RE2 expression whose texts are kept, with their numbers in the written one, which are
+	// set when they are written; nil: no text is kept, only whether a value matches as a whole.
+	groups map[int]int
+	// last is the number of the last group that was written.
+	last int
+}
+
 // write writes assertions as groups: PCRE does not take them repeated. Single characters are none: repeated, they
 // take PCRE no memory.
-func write(b *strings.Builder, re *syntax.Regexp) {
+func (w *writer) write(re *syntax.Regexp) {
+	b := &w.Builder
 	switch re.Op {
 	case syntax.OpNoMatch:
 		b.WriteString("(?!)")
@@ -139,29 +158,43 @@ func write(b *strings.Builder, re *syntax.Regexp) {
 	case syntax.OpNoWordBoundary:
 		b.WriteString(`(?:\B)`)
 	case syntax.OpCapture:
-		write(b, re.Sub[0])
+		if _, ok := w.groups[re.Cap]; ok {
+			w.writeGroup(re.Cap, re.Sub[0])
+			return
+		}
+		w.write(re.Sub[0])
 	default:
-		writeOperator(b, re)
+		w.writeOperator(re)
 	}
 }
 
+// writeGroup writes a group whose text is kept.
+func (w *writer) writeGroup(group int, re *syntax.Regexp) {
+	w.last++
+	w.groups[group] = w.last
+	w.WriteString("(")
+	w.write(re)
+	w.WriteString(")")
+}
+
 // writeOperator writes what consists of other expressions.
-func writeOperator(b *strings.Builder, re *syntax.Regexp) {
+func (w *writer) writeOperator(re *syntax.Regexp) {
+	b := &w.Builder
 	b.WriteString("(?:")
 	for i := 0; i < len(re.Sub); i++ {
 		if re.Op == syntax.OpAlternate && i > 0 {
 			b.WriteString("|")
 		}
-		if n := isSearch(re.Sub[i:]); n > 0 && re.Op == syntax.OpConcat {
+		if n := isSearch(re.Sub[i:]); n > 0 && re.Op == syntax.OpConcat && w.groups == nil {
 			b.WriteString(`(?>[^\x0A]*?`)
 			for _, sub := range re.Sub[i+1 : i+1+n] {
-				write(b, sub)
+				w.write(sub)
 			}
 			b.WriteString(")")
 			i += n
 			continue
 		}
-		write(b, re.Sub[i])
+		w.write(re.Sub[i])
 	}
 	switch re.Op {
 	case syntax.OpStar:
@@ -177,6 +210,9 @@ func writeOperator(b *strings.Builder, re *syntax.Regexp) {
 		}
 		b.WriteString("}")
 	default: // OpConcat, OpAlternate: the group is all
+	}
+	if w.groups != nil && re.Flags&syntax.NonGreedy != 0 && re.Op != syntax.OpConcat && re.Op != syntax.OpAlternate {
+		b.WriteString("?")
 	}
 	b.WriteString(")")
 }
