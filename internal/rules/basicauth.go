@@ -11,7 +11,7 @@ import (
 const oneHeader = "BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them from the rule"
 
 func init() {
-	register(appv1.RuleFilterBasicAuth, func(f *appv1.RuleFilter) *appv1.BasicAuth { return f.BasicAuth }, (*rule).addBasicAuth)
+	register(appv1.RuleFilterBasicAuth, onAll, func(f *appv1.RuleFilter) *appv1.BasicAuth { return f.BasicAuth }, (*rule).addBasicAuth)
 }
 
 func (r *rule) addBasicAuth(from *appv1.BasicAuth) {

@@ -3,7 +3,7 @@ package rules
 import appv1 "gateway/api/app/v1"
 
 func init() {
-	register(appv1.RuleFilterCache, func(f *appv1.RuleFilter) *appv1.Cache { return f.Cache }, (*rule).addCache)
+	register(appv1.RuleFilterCache, onForwarded, func(f *appv1.RuleFilter) *appv1.Cache { return f.Cache }, (*rule).addCache)
 }
 
 func (r *rule) addCache(_ *appv1.Cache) {

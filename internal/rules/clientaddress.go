@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	register(appv1.RuleFilterClientAddress, func(f *appv1.RuleFilter) *appv1.ClientAddress { return f.ClientAddress }, (*rule).addClientAddress)
+	register(appv1.RuleFilterClientAddress, onAll, func(f *appv1.RuleFilter) *appv1.ClientAddress { return f.ClientAddress }, (*rule).addClientAddress)
 }
 
 func (r *rule) addClientAddress(from *appv1.ClientAddress) {

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	register(appv1.RuleFilterDirectResponse, func(f *appv1.RuleFilter) *appv1.DirectResponse { return f.DirectResponse }, (*rule).addDirectResponse)
+	register(appv1.RuleFilterDirectResponse, onAll, func(f *appv1.RuleFilter) *appv1.DirectResponse { return f.DirectResponse }, (*rule).addDirectResponse)
 }
 
 func (r *rule) addDirectResponse(from *appv1.DirectResponse) {
@@ -17,15 +17,29 @@ func (r *rule) addDirectResponse(from *appv1.DirectResponse) {
 	}
 }
 
-// checkResponse refuses what would have no effect beside a DirectResponse.
-func (r *rule) checkResponse() {
+// checkAnswer refuses what would have no effect where the proxy answers. Of the filters of the Gateway API, it leaves
+// those beside a RequestRedirect alone, as the Gateway API does.
+func (r *rule) checkAnswer() {
 	switch {
+	case r.Response == nil && r.Redirect != nil:
+		r.checkEffects("RequestRedirect", onRedirects)
 	case r.Response == nil:
 	case len(r.from.BackendRefs) > 0:
 		r.refuse("DirectResponse answers the requests: remove the backendRefs")
 	case r.Redirect != nil:
 		r.refuse("DirectResponse and RequestRedirect both answer the requests: remove one of them")
-	case r.Rewrite != nil || r.Cache || len(r.Mirrors)+len(r.Headers.Request)+len(r.Headers.Response)+len(r.HeaderVariables) > 0:
-		r.refuse("DirectResponse answers the requests, so URLRewrite, RequestMirror, Cache and changes of headers have no effect: remove them")
+	case r.Rewrite != nil || len(r.Mirrors)+len(r.Headers.Request)+len(r.Headers.Response) > 0:
+		r.refuse("DirectResponse answers the requests, so URLRewrite, RequestMirror and changes of headers have no effect: remove them")
+	default:
+		r.checkEffects("DirectResponse", onAll)
+	}
+}
+
+// checkEffects refuses filters that have no effect on some requests, which another one answers.
+func (r *rule) checkEffects(answers string, on effect) {
+	for _, kind := range r.kinds {
+		if extensions[kind].effect < on {
+			r.refuse("%s answers the requests, so %s has no effect: remove it", answers, kind)
+		}
 	}
 }

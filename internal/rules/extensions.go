@@ -8,18 +8,36 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// extensions add a filter to a rule, by its type. They report whether it has the field that is named like the type.
-var extensions = map[appv1.RuleFilterType]func(*rule, *appv1.RuleFilter) bool{}
+// effect is on which requests a filter has an effect.
+type effect int
+
+const (
+	// onForwarded: those that a backend gets.
+	onForwarded effect = iota
+	// onRedirects: also those that are answered with a redirect.
+	onRedirects
+	// onAll: also those that are answered in another way.
+	onAll
+)
+
+// extension is a type of filter that the Gateway API lacks.
+type extension struct {
+	effect
+	// add adds a filter to a rule. It reports whether the filter has the field that is named like the type.
+	add func(*rule, *appv1.RuleFilter) bool
+}
+
+var extensions = map[appv1.RuleFilterType]extension{}
 
 // register makes a type of filter known that the Gateway API lacks. field returns the field of its type.
-func register[T any](kind appv1.RuleFilterType, field func(*appv1.RuleFilter) *T, add func(*rule, *T)) {
-	extensions[kind] = func(r *rule, filter *appv1.RuleFilter) bool {
+func register[T any](kind appv1.RuleFilterType, on effect, field func(*appv1.RuleFilter) *T, add func(*rule, *T)) {
+	extensions[kind] = extension{on, func(r *rule, filter *appv1.RuleFilter) bool {
 		from := field(filter)
 		if from != nil {
 			add(r, from)
 		}
 		return from != nil
-	}
+	}}
 }
 
 // once refuses a second filter of a type.
@@ -43,7 +61,7 @@ func (r *rule) addExtension(ref gatewayv1.LocalObjectReference) {
 	for i := range from.Spec.Filters {
 		filter := &from.Spec.Filters[i]
 		r.once(filter.Type)
-		if add := extensions[filter.Type]; add == nil || !add(r, filter) {
+		if add := extensions[filter.Type].add; add == nil || !add(r, filter) {
 			r.refuse("spec.filters[%d] of type %s is not supported in a RouteFilter, or lacks its field", i, filter.Type)
 		}
 	}

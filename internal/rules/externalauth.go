@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	register(appv1.RuleFilterExternalAuth, func(f *appv1.RuleFilter) *appv1.ExternalAuth { return f.ExternalAuth }, (*rule).addExternalAuth)
+	register(appv1.RuleFilterExternalAuth, onAll, func(f *appv1.RuleFilter) *appv1.ExternalAuth { return f.ExternalAuth }, (*rule).addExternalAuth)
 }
 
 func (r *rule) addExternalAuth(from *appv1.ExternalAuth) {

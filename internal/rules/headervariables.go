@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	register(appv1.RuleFilterHeaderVariables, func(f *appv1.RuleFilter) *appv1.HeaderVariables { return f.HeaderVariables }, (*rule).addHeaderVariables)
+	register(appv1.RuleFilterHeaderVariables, onForwarded, func(f *appv1.RuleFilter) *appv1.HeaderVariables { return f.HeaderVariables }, (*rule).addHeaderVariables)
 }
 
 func (r *rule) addHeaderVariables(from *appv1.HeaderVariables) {

@@ -11,7 +11,7 @@ import (
 )
 
 func init() {
-	register(appv1.RuleFilterJWT, func(f *appv1.RuleFilter) *appv1.JWT { return f.JWT }, (*rule).addJWT)
+	register(appv1.RuleFilterJWT, onAll, func(f *appv1.RuleFilter) *appv1.JWT { return f.JWT }, (*rule).addJWT)
 }
 
 func (r *rule) addJWT(from *appv1.JWT) {

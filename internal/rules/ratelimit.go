@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	register(appv1.RuleFilterRateLimit, func(f *appv1.RuleFilter) *appv1.RateLimit { return f.RateLimit }, (*rule).addRateLimit)
+	register(appv1.RuleFilterRateLimit, onAll, func(f *appv1.RuleFilter) *appv1.RateLimit { return f.RateLimit }, (*rule).addRateLimit)
 }
 
 func (r *rule) addRateLimit(from *appv1.RateLimit) {

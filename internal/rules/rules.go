@@ -73,7 +73,7 @@ func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []
 		r.addTarget(i, from.BackendRefs[i].BackendRef)
 		r.addTargetHeaders(&r.Backends[i].Headers, from.BackendRefs[i].Filters)
 	}
-	r.checkResponse()
+	r.checkAnswer()
 	if r.lacks || r.Refused != "" {
 		r.Action, r.Backends = model.Action{Refused: r.Refused}, nil
 	}
