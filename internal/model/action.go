@@ -29,6 +29,8 @@ type Action struct {
 	HeaderVariables []HeaderVariable
 	// Rewrite is another host or path for the backend; nil: none.
 	Rewrite *Rewrite
+	// PathRegex changes the path by a regular expression, that for the backend or for a redirect; nil: it does not.
+	PathRegex *PathRegex
 	// Redirect answers the request; nil: it does not.
 	Redirect *Redirect
 	// Response answers the request; nil: it does not.
@@ -164,6 +166,12 @@ type PathChange struct {
 	Full string
 	// Prefix takes the prefix's place. It has no slash at its end, so that of "/" is "".
 	Prefix string
+}
+
+// PathRegex is another path in place of what a regular expression matches.
+type PathRegex struct {
+	// Pattern is RE2. In Substitution, \1 and so on are its groups.
+	Pattern, Substitution string
 }
 
 // Rewrite is another host or path.

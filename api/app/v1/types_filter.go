@@ -67,11 +67,16 @@ type RuleFilter struct {
 	// Tell the backend in headers what the proxy knows of the request.
 	// +optional
 	HeaderVariables *HeaderVariables `json:"headerVariables,omitempty"`
+
+	// Replace what a regular expression matches in the path: of the request for a backend, or of the URL that a
+	// RequestRedirect beside it leads to.
+	// +optional
+	PathRegexRewrite *PathRegexRewrite `json:"pathRegexRewrite,omitempty"`
 }
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite
 type RuleFilterType string
 
 const (
@@ -103,6 +108,8 @@ const (
 	RuleFilterCache RuleFilterType = "Cache"
 	// RuleFilterHeaderVariables tells the backend in headers what the proxy knows of the request.
 	RuleFilterHeaderVariables RuleFilterType = "HeaderVariables"
+	// RuleFilterPathRegexRewrite replaces what a regular expression matches in the path.
+	RuleFilterPathRegexRewrite RuleFilterType = "PathRegexRewrite"
 )
 
 // BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and
@@ -205,6 +212,33 @@ const (
 	// HeaderVariableRequestID is the ID of the request.
 	HeaderVariableRequestID HeaderVariableName = "RequestID"
 )
+
+// PathRegexRewrite replaces what a regular expression matches at the beginning of the path. What follows stays, and so
+// does the query. A path that does not match stays as it is.
+//
+// The path is compared as in matches of type PathPrefix: percent-encoded characters are decoded, except those that a
+// path cannot have as they are, and empty segments are dropped. A request with a longer path than the expression can
+// take is answered with 400: the longest one has 8,192 bytes, or 1,024 where the expression takes much work. So is one
+// whose new path has a "." or ".." segment or an incomplete percent-encoding. A new path begins with a slash, which it
+// gets if it has none.
+type PathRegexRewrite struct {
+	// The regular expression, in RE2 syntax without Unicode. It begins with ^. Groups can be repeated 32 times at most. An
+	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
+	// each other.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[ -~]+$`
+	Pattern string `json:"pattern"`
+
+	// What takes the place of what the pattern matches, as in a URL's path. \1 to \9 stand for what the groups of the
+	// pattern match, \0 for all that it matches. A group may not be within a repetition. Write %24 for a dollar sign.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^([-A-Za-z0-9._~!&'()*+,;=:@/]|%[0-9A-Fa-f]{2}|\\[0-9])+$`
+	Substitution string `json:"substitution"`
+}
 
 // Header is a header with a value.
 type Header struct {

@@ -51,7 +51,7 @@ type RouteRule struct {
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=13
-	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists_one(f, has(f.requestRedirect)) || size(self) == 2 && self.exists_one(f, has(f.cors))",message="RequestRedirect answers the request, so beside it only CORS makes sense: remove the other filters"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.requestRedirect)) || self.all(f, has(f.requestRedirect) || has(f.cors) || has(f.pathRegexRewrite))",message="RequestRedirect answers the request, so beside it only CORS and PathRegexRewrite make sense: remove the other filters"
 	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists_one(f, has(f.directResponse)) || size(self) == 2 && self.exists_one(f, has(f.cors))",message="DirectResponse answers the request, so beside it only CORS makes sense: remove the other filters"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"

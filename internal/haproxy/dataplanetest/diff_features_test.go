@@ -67,6 +67,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"the first addresses of clients":              {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RequestHeaderModifier,", ir.ReloadNames},
 		"the first rate limit":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {limits: [{requests: 5, unit: Hour}]}}, {type: RequestHeaderModifier,", ir.ReloadLimits},
 		"the first limit of concurrent requests":      {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 5}}}, {type: RequestHeaderModifier,", ir.ReloadLimits},
+		"the first pattern of paths":                  {"filters: [{type: RequestHeaderModifier,", "filters: [{type: PathRegexRewrite, pathRegexRewrite: {pattern: ^/a, substitution: /b}}, {type: RequestHeaderModifier,", ir.ReloadNames},
 		"a timeout":                                   {"request: 1s", "request: 2s", ""},
 		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", ir.ReloadDefaults},
@@ -139,6 +140,9 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	concurrent := func(limit string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {concurrent: {requests: " + limit + "}}}]"
 	}
+	pattern := func(substitution string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: PathRegexRewrite, pathRegexRewrite: {pattern: ^/old/(.*), substitution: '" + substitution + "'}}]"
+	}
 	const stored = "        - {matches: [{path: {value: /more}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: one, port: 80}]}\n"
 	redirect := "requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]"
 	tests := map[string]struct{ old, before, after, reload string }{
@@ -146,6 +150,8 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"a stored answer":                  {"  tlsRoutes:", "  tlsRoutes:", stored + "  tlsRoutes:", ir.ReloadCache},
 		"another stored answer":            {"  tlsRoutes:", stored + "  tlsRoutes:", stored + strings.Replace(stored, "/more", "/most", 1) + "  tlsRoutes:", ""},
 		"no stored answer any more":        {"  tlsRoutes:", stored + "  tlsRoutes:", "  tlsRoutes:", ir.ReloadCache},
+		"another pattern of paths":         {redirect, pattern(`/\1`), pattern(`/a/\1/b`), ""},
+		"no pattern of paths any more":     {redirect, pattern(`/\1`), redirect, ""},
 		"the size of the store":            {"  tlsRoutes:", stored + "  tlsRoutes:", stored + "  cache: {sizeMiB: 5}\n  tlsRoutes:", ir.ReloadCache},
 		"a limit of another unit":          {redirect, limit("Hour"), limit("Minute"), ir.ReloadLimits},
 		"a limit for another header":       {redirect, limit("Hour"), limit("Hour, key: {type: Header, name: X-Key}"), ir.ReloadNames},

@@ -19,7 +19,7 @@
 //	hosts.map       PORT/HOST           LISTENER|CONTENT|...   HOST is reversed, see hostKey; CONTENT is that of the host, then of wildcards
 //	paths.map       CONTENT/PATH        HIT or ?LIST|HITS      PATH ends in "/" for a prefix, in "/>" for an exact path
 //	paths.map       CONTENT~            ?LIST|HITS             the regular expressions for paths
-//	conditions.map  expressions         NUMBER                 see ir.ConditionEntries
+//	conditions.map  expressions         NUMBER, or PATH        see ir.ConditionEntries
 //	lists.map       NUMBER?LIST|HITS    HIT                    what the expression of that number in a list stands for
 //	splits.map      %WEIGHTS/HEX        NUMBER                 a share of a weighted split
 //	splits.map      NUMBER%WEIGHTS|TARGETS   HIT            one of its targets

@@ -111,7 +111,7 @@ func repairListenerFilters(listener object) {
 	for _, filter := range elements(listener["filters"]) {
 		repairRateLimit(filter)
 		kind := fmt.Sprint(filter["type"])
-		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "DirectResponse", "RequestMirror", "Cache"}, kind) {
+		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache"}, kind) {
 			continue
 		}
 		if kind == "BasicAuth" || kind == "JWT" {

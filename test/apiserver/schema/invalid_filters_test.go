@@ -40,6 +40,7 @@ var filters = []struct{ kind, field, value string }{
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 	{"Cache", "cache", "{}"},
 	{"HeaderVariables", "headerVariables", "{set: [{name: a, variable: Route}]}"},
+	{"PathRegexRewrite", "pathRegexRewrite", "{pattern: ^/a, substitution: /b}"},
 }
 
 // invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
@@ -229,7 +230,13 @@ var fixedFilters = []refusal{
 		[]string{"spec.routes[0].rules[0].filters: Invalid value: BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"}},
 	{"14 filters", "", rule + "[{filters: [" + repeat(14, "{type: RequestRedirect, requestRedirect: {}}", 0) + "]}]}]}", []string{"filters: Too many: 14: must have at most 13 items"}},
 	{"a redirect and a rewrite", "", filter + "RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {hostname: a}}]}]}]}",
-		[]string{"spec.routes[0].rules[0].filters: Invalid value: RequestRedirect answers the request, so beside it only CORS makes sense: remove the other filters"}},
+		[]string{"spec.routes[0].rules[0].filters: Invalid value: RequestRedirect answers the request, so beside it only CORS and PathRegexRewrite make sense: remove the other filters"}},
+	{"a pattern that is not ASCII", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/ä, substitution: /b}}]}]}]}",
+		[]string{filter0 + ".pathRegexRewrite.pattern: Invalid value"}},
+	{"groups as nginx writes them", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/a/(.*), substitution: /$1}}]}]}]}",
+		[]string{filter0 + ".pathRegexRewrite.substitution: Invalid value"}},
+	{"a query in a substitution", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/a/(.*), substitution: '/b?a=\\1'}}]}]}]}",
+		[]string{filter0 + ".pathRegexRewrite.substitution: Invalid value"}},
 	{"a redirect and a direct response", "", filter + "RequestRedirect, requestRedirect: {}}, {type: DirectResponse, directResponse: {}}]}]}]}",
 		[]string{"filters: Invalid value: RequestRedirect answers the request", "filters: Invalid value: DirectResponse answers the request"}},
 	{"a direct response and headers of the answer", "",

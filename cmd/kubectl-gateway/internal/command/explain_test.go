@@ -119,10 +119,16 @@ spec:
       rules:
         - {matches: [{path: {value: /fixed}}], filters: [{type: DirectResponse, directResponse: {body: gone}}]}
         - {matches: [{path: {value: /old}}], filters: [{type: RequestRedirect, requestRedirect: {hostname: new.test}}]}
+        - matches: [{path: {value: /moved}}]
+          filters:
+            - {type: RequestRedirect, requestRedirect: {hostname: new.test}}
+            - {type: PathRegexRewrite, pathRegexRewrite: {pattern: '^/moved/(.*)', substitution: '/\1'}}
 `)
 	const cors = "filter    CORS: pages of https://app.test may use it\n"
 	clitest.Run(t, "", "explain", "-f", file, "http://a.test/fixed").Want(t, 0, cors+"answer    200: text/plain; charset=utf-8, 4 bytes\n")
 	clitest.Run(t, "", "explain", "-f", file, "http://a.test/old").Want(t, 0, cors+"answer    302: redirect to host new.test\n")
+	const path = "filter    path: ^/moved/(.*) is replaced by /\\1\n"
+	clitest.Run(t, "", "explain", "-f", file, "http://a.test/moved").Want(t, 0, cors+path+"answer    302: redirect to host new.test\n")
 }
 
 // TestExplainHeaderVariables: a variable replaces what the backendRef says of the same header.
