@@ -133,6 +133,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.PathMatchApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PathModifier"):
 		return &appv1.PathModifierApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PathRegexRewrite"):
+		return &appv1.PathRegexRewriteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodResources"):
 		return &appv1.PodResourcesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodsSpec"):

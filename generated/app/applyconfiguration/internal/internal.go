@@ -1089,6 +1089,17 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.PathRegexRewrite
+  map:
+    fields:
+    - name: pattern
+      type:
+        scalar: string
+      default: ""
+    - name: substitution
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.PodResources
   map:
     fields:
@@ -1555,6 +1566,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: jwt
       type:
         namedType: gateway.api.app.v1.JWT
+    - name: pathRegexRewrite
+      type:
+        namedType: gateway.api.app.v1.PathRegexRewrite
     - name: rateLimit
       type:
         namedType: gateway.api.app.v1.RateLimit

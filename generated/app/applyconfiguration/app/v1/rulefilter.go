@@ -48,6 +48,9 @@ type RuleFilterApplyConfiguration struct {
 	Cache *appv1.Cache `json:"cache,omitempty"`
 	// Tell the backend in headers what the proxy knows of the request.
 	HeaderVariables *HeaderVariablesApplyConfiguration `json:"headerVariables,omitempty"`
+	// Replace what a regular expression matches in the path: of the request for a backend, or of the URL that a
+	// RequestRedirect beside it leads to.
+	PathRegexRewrite *PathRegexRewriteApplyConfiguration `json:"pathRegexRewrite,omitempty"`
 }
 
 // RuleFilterApplyConfiguration constructs a declarative configuration of the RuleFilter type for use with
@@ -173,5 +176,13 @@ func (b *RuleFilterApplyConfiguration) WithCache(value appv1.Cache) *RuleFilterA
 // If called multiple times, the HeaderVariables field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithHeaderVariables(value *HeaderVariablesApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.HeaderVariables = value
+	return b
+}
+
+// WithPathRegexRewrite sets the PathRegexRewrite field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PathRegexRewrite field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithPathRegexRewrite(value *PathRegexRewriteApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.PathRegexRewrite = value
 	return b
 }
