@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -96,13 +97,21 @@ var (
 	inBody = regexp.MustCompile(`: \S+ in body `)
 	anyOf  = regexp.MustCompile(`<nil>: Invalid value: "": "\S+" must validate [a-z ]+ \(\w+\)[;,] `)
 	// longPattern is an expression that helps nobody.
-	longPattern = regexp.MustCompile(`should match '\S{60,}'`)
+	longPattern = regexp.MustCompile(`should match '(\S{60,})'`)
+	// forms are examples of what long patterns are for, the rarest first.
+	forms = []string{"10.0.0.0/8", "/shop", "100Mi", "shop.example.com", "*.example.com", "https://shop.example.com", "example.com/name"}
 )
 
 // Plain returns the API server's objection to an object, without the parts that help nobody.
 func Plain(problem string) string {
 	problem = inBody.ReplaceAllString(anyOf.ReplaceAllString(problem, ""), ": ")
-	return longPattern.ReplaceAllString(problem, "has not the form that it must have: see kubectl explain")
+	return longPattern.ReplaceAllStringFunc(problem, func(text string) string {
+		pattern, err := regexp.Compile(longPattern.FindStringSubmatch(text)[1])
+		if i := slices.IndexFunc(forms, func(form string) bool { return err == nil && pattern.MatchString(form) }); i >= 0 {
+			return "must have a form like " + forms[i] + ": see kubectl explain"
+		}
+		return "has not the form that it must have: see kubectl explain"
+	})
 }
 
 // Some names the first of the names, and how many more there are.

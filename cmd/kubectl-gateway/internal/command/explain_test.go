@@ -335,7 +335,7 @@ func TestNotAdmitted(t *testing.T) {
 		{"name: b, port: 443", "name: a, port: 443", `spec.listeners[3]: Duplicate value: {"name":"a"}`},
 		{"port: 80, protocol: HTTP, hostname: \"*.b.test\"", "port: 80, protocol: HTTP", "two listeners have the same port and hostname: "},
 		{"type: DirectResponse", "type: CORS", "spec.routes[0].rules[1].filters[0].cors: Required value"},
-		{"value: /old", "value: /a/../b", `spec.routes[0].rules[0].matches[0].path.value: Invalid value: "/a/../b": has not the form`},
+		{"value: /old", "value: /a/../b", `spec.routes[0].rules[0].matches[0].path.value: Invalid value: "/a/../b": must have a form like /shop`},
 		{"listeners: [db]", "listeners: [dbs]", "must be the name of a listener in spec.listeners: correct the name or add the listener"},
 		{"statusCode: 418", "statusCode: ok", `statusCode: Invalid value: "string": must be of type integer`},
 		{"method: POST", "methods: POST", `unknown field "spec.routes[0].rules[3].matches[0].methods"`},

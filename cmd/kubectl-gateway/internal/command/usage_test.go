@@ -106,8 +106,12 @@ func TestWrongFiles(t *testing.T) {
 			`spec.listeners[0].protocol: Unsupported value: "http": supported values: "HTTP", "HTTPS", "TCP", "TLS"`,
 		},
 		{
+			"an address in place of a range", fmt.Sprintf(minimal, "a") + "  routes: [{name: a, rules: [{filters: [{type: ClientAddress, clientAddress: {allow: [1.2.3.4]}}]}]}]\n", []string{"render", "-f", "-"}, 1,
+			`spec.routes[0].rules[0].filters[0].clientAddress.allow[0]: Invalid value: "1.2.3.4": must have a form like 10.0.0.0/8: see kubectl explain` + "\n",
+		},
+		{
 			"a long expression", fmt.Sprintf(minimal, "a") + "  routes: [{name: a, rules: [{matches: [{path: {value: a b}}]}]}]\n", []string{"render", "-f", "-"}, 1,
-			`spec.routes[0].rules[0].matches[0].path.value: Invalid value: "a b": has not the form that it must have: see kubectl explain` + "\n",
+			`spec.routes[0].rules[0].matches[0].path.value: Invalid value: "a b": must have a form like /shop: see kubectl explain` + "\n",
 		},
 		{
 			"a wrong type elsewhere", fmt.Sprintf(minimal, "a") + "---\n{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: 80}}\n", []string{"render", "-f", "-"}, 1,
