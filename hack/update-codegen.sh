@@ -49,6 +49,8 @@ cat >"$scratch/overlay.json" <<END
 END
 go run -overlay "$scratch/overlay.json" ./hack/models-schema >"$scratch/schema.json"
 
+# It looks in each of them for what it generated before.
+mkdir -p "$output"/{applyconfiguration,clientset,informers,listers}
 kube::codegen::gen_client \
     --with-watch \
     --with-applyconfig \
