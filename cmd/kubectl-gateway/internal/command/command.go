@@ -7,6 +7,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/apply"
 	"gateway/cmd/kubectl-gateway/internal/check"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/compare"
 	"gateway/cmd/kubectl-gateway/internal/convert"
 	"gateway/cmd/kubectl-gateway/internal/dashboard"
 	"gateway/cmd/kubectl-gateway/internal/explain"
@@ -23,5 +24,5 @@ func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), render.NewCommand(options),
 		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), try.NewCommand(options),
-		check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
+		compare.NewCommand(options), check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }

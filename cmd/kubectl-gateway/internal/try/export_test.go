@@ -21,6 +21,8 @@ type Tried struct {
 	// Table has the ports of the files, and Problems what is not served.
 	Table    routing.Table
 	Problems []string
+	// Ports are where it listens, by the ports of the files.
+	Ports map[int32]int32
 }
 
 // TakePorts has sessions take their ports from a function.
@@ -47,6 +49,7 @@ func Start(ctx context.Context, options *cli.Options, paths []string, name strin
 		}
 		*port = o.moved[*port]
 	}
+	tried.Ports = o.moved
 	if tried.dir, err = os.MkdirTemp("/tmp", "gateway-try-"); err != nil {
 		return nil, err
 	}
