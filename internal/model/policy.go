@@ -18,6 +18,8 @@ type BackendPolicy struct {
 	// HashBalanceFactor is how many requests an endpoint has at a time with the last three of them, in percent of the
 	// average; 0: any number.
 	HashBalanceFactor int32
+	// SlowStart is how long an endpoint that is new, or well again, gets fewer requests than others; 0: it does not.
+	SlowStart time.Duration
 	// Check says how to ask endpoints whether they are well; nil: not at all.
 	Check *HealthCheck
 	// MaxErrors is how many requests in a row have to fail until an endpoint is taken out; 0: that is not counted.

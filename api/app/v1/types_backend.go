@@ -108,6 +108,12 @@ type LoadBalancing struct {
 	// +kubebuilder:validation:Minimum=101
 	// +kubebuilder:validation:Maximum=10000
 	HashBalanceFactor *int32 `json:"hashBalanceFactor,omitempty"`
+
+	// For how long an endpoint that is new, or whose health check passes again, gets fewer requests than others. It
+	// begins with a sixteenth of its share. Empty: it gets its share at once.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="slowStart must be between 1s and 1h"
+	SlowStart Duration `json:"slowStart,omitempty"`
 }
 
 // LoadBalancingAlgorithm is a way to spread requests over endpoints.

@@ -73,6 +73,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", ir.ReloadDefaults},
 		"session persistence":                         {"timeouts: {request: 1s}", "sessionPersistence: {}", ir.ReloadDefaults},
 		"how to talk to a backend":                    {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, proxyProtocol: V2}]", ""},
+		"a slow start":                                {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {slowStart: 30s}}]", ""},
 		"an algorithm that no backend has had":        {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: RoundRobin}}]", ir.ReloadDefaults},
 		"a bound of the load":                         {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: URI, hashBalanceFactor: 150}}]", ir.ReloadDefaults},
 		"the protocol of a Service port":              {"{service: one, port: 80,", "{service: one, port: 80, appProtocol: kubernetes.io/h2c,", ""},

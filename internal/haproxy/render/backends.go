@@ -225,6 +225,9 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 			add("observe %s error-limit %d on-error mark-down", layer, policy.MaxErrors)
 		}
 	}
+	if policy.SlowStart > 0 {
+		add("slowstart %sms", milliseconds(policy.SlowStart))
+	}
 	if policy.MaxConnections > 0 {
 		add("maxconn %d", policy.MaxConnections)
 		if policy.MaxQueue > 0 {

@@ -31,7 +31,7 @@ func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendP
 	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
 	if balancing := spec.LoadBalancing; balancing != nil {
 		policy.Algorithm, policy.Header = string(balancing.Algorithm), strings.ToLower(string(balancing.Header))
-		policy.HashBalanceFactor = or(balancing.HashBalanceFactor, 0)
+		policy.HashBalanceFactor, policy.SlowStart = or(balancing.HashBalanceFactor, 0), duration(balancing.SlowStart)
 	}
 	if check := spec.HealthCheck; check != nil {
 		policy.Check = &model.HealthCheck{
