@@ -1040,6 +1040,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: header
       type:
         scalar: string
+    - name: slowStart
+      type:
+        scalar: string
 - name: gateway.api.app.v1.MirrorBackendRef
   map:
     fields:

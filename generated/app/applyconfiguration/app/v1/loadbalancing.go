@@ -24,6 +24,9 @@ type LoadBalancingApplyConfiguration struct {
 	// all endpoints. More of them go to another endpoint, which is the same one each time. 125 to 200 is usual. Empty:
 	// any number.
 	HashBalanceFactor *int32 `json:"hashBalanceFactor,omitempty"`
+	// For how long an endpoint that is new, or whose health check passes again, gets fewer requests than others. It
+	// begins with a sixteenth of its share. Empty: it gets its share at once.
+	SlowStart *appv1.Duration `json:"slowStart,omitempty"`
 }
 
 // LoadBalancingApplyConfiguration constructs a declarative configuration of the LoadBalancing type for use with
@@ -53,5 +56,13 @@ func (b *LoadBalancingApplyConfiguration) WithHeader(value appv1.HeaderName) *Lo
 // If called multiple times, the HashBalanceFactor field is set to the value of the last call.
 func (b *LoadBalancingApplyConfiguration) WithHashBalanceFactor(value int32) *LoadBalancingApplyConfiguration {
 	b.HashBalanceFactor = &value
+	return b
+}
+
+// WithSlowStart sets the SlowStart field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SlowStart field is set to the value of the last call.
+func (b *LoadBalancingApplyConfiguration) WithSlowStart(value appv1.Duration) *LoadBalancingApplyConfiguration {
+	b.SlowStart = &value
 	return b
 }
