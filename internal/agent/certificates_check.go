@@ -172,17 +172,11 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 			}
 		}
 	}
-	withKeys := map[routing.KeySource][]*routing.Rule{}
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		if rule.BasicAuth != nil {
-			c.users(rule.BasicAuth.Secret)
-		}
-		if rule.JWT != nil && rule.JWT.KeysFrom != (routing.KeySource{}) {
-			withKeys[rule.JWT.KeysFrom] = append(withKeys[rule.JWT.KeysFrom], rule)
-		}
-	})
-	for from, rules := range withKeys {
-		c.keySet(from, rules)
+	for secret := range table.Uses.Users.Keys() {
+		c.users(secret)
+	}
+	for rules := range table.Uses.Keys.Values() {
+		c.keySet(rules)
 	}
 	slices.SortFunc(c.problems, compareProblems)
 	c.problems = slices.Compact(c.problems)

@@ -12,6 +12,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
 // keySetFile is the content of a ConfigMap's jwks.
@@ -38,11 +39,11 @@ func readKeySet(dir, configMap string, before keySetFile) keySetFile {
 // wantKeys starts to fetch the keys whose URLs a table names.
 func (in *inputs) wantKeys(ctx context.Context, fetcher *jwks.Fetcher, files *mounted) {
 	wanted := map[model.KeySource]string{}
-	in.table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		if rule.JWT != nil && rule.JWT.KeysFrom.URL != "" {
-			wanted[rule.JWT.KeysFrom], _ = files.authoritiesOf(rule.JWT.KeysFrom)
+	for rules := range in.table.Uses.Keys.Values() {
+		if from := rules.First().From; from.URL != "" {
+			wanted[from], _ = files.authoritiesOf(from)
 		}
-	})
+	}
 	fetcher.Want(ctx, wanted)
 }
 
@@ -59,7 +60,9 @@ func (m *mounted) authoritiesOf(from model.KeySource) (authorities, without stri
 }
 
 // keySet looks up the keys for the tokens of rules.
-func (c *collector) keySet(from model.KeySource, rules []*routing.Rule) {
+func (c *collector) keySet(rules tree.Map[routing.KeyUse]) {
+	first := rules.First()
+	from := first.From
 	keys, of, problem := c.keysOf(from)
 	consequence := "are answered with 503"
 	if len(keys) > 0 {
@@ -69,12 +72,12 @@ func (c *collector) keySet(from model.KeySource, rules []*routing.Rule) {
 	if problem != "" {
 		of.Namespace = c.namespace
 		others := ""
-		if len(rules) > 1 {
-			others = fmt.Sprintf(" and %d more", len(rules)-1)
+		if rules.Len() > 1 {
+			others = fmt.Sprintf(" and %d more", rules.Len()-1)
 		}
 		c.problems = append(c.problems, appv1.ProxyProblem{
 			Origin: of, Reason: appv1.ProblemInvalidKeysRef,
-			Message: fmt.Sprintf("requests for rules[%d] of route %q%s %s: %s", rules[0].Index, rules[0].Route, others, consequence, problem),
+			Message: fmt.Sprintf("requests for rules[%d] of route %q%s %s: %s", first.Index, first.Route, others, consequence, problem),
 		})
 	}
 }

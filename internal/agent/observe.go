@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
@@ -66,7 +65,7 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	newMaterial := in.observeMounts(ctx, a.mounts, a.keys, newTable, a.options.Namespace, now)
-	changed := in.observeServices(changes.Services, newTable, a.source.Cluster)
+	changed := in.observeServices(changes.Services, a.source.Cluster)
 	if newTable || newMaterial || len(changed) > 0 {
 		a.wanted = in.render(a.options.Paths, a.options.Bind, changed...)
 	}
@@ -91,8 +90,9 @@ type inputs struct {
 	renderer render.Renderer
 	// table is what the objects ask for.
 	table routing.Table
-	// states are what the Service ports are that it refers to.
+	// states are what the Service ports are that it refers to, which are in used.
 	states map[model.Backend]render.BackendState
+	used   tree.Map[model.Backend]
 	// material are the certificates that can be used. awaiting means that they have not arrived: HAProxy must run before
 	// it can be asked about them. A pod that became ready without them would replace one that has them.
 	material material
@@ -117,29 +117,26 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 
 // observeServices takes in the states of the Service ports. It looks only at ports that are new to the table, or whose
 // Service changed. It returns the ports whose state is another one than before.
-func (in *inputs) observeServices(changedServices []types.NamespacedName, newTable bool, cluster endpoints.Cluster) (changed []model.Backend) {
+func (in *inputs) observeServices(services []types.NamespacedName, cluster endpoints.Cluster) (changed []model.Backend) {
 	var unsure []model.Backend
-	if newTable {
-		states := make(map[model.Backend]render.BackendState, len(in.states))
-		in.table.EachBackend(func(backend model.Backend) {
-			if _, ok := states[backend]; ok {
-				return
-			}
-			state, ok := in.states[backend]
-			if states[backend] = state; !ok {
-				unsure = append(unsure, backend)
-			}
-		})
-		in.states = states
+	for change := range tree.Changes(in.used, in.table.Uses.Backends) {
+		if change.Has {
+			unsure = append(unsure, change.New)
+		} else {
+			delete(in.states, change.Old)
+		}
 	}
-	services := sets.New(changedServices...)
-	for backend := range in.states {
-		if len(services) > 0 && services.Has(types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}) {
+	in.used = in.table.Uses.Backends
+	for _, service := range services {
+		for _, backend := range in.used.Prefix(service.Namespace + "/" + service.Name + ":") {
 			unsure = append(unsure, backend)
 		}
 	}
 	for backend, state := range endpoints.States(unsure, cluster) {
 		before := in.states[backend]
+		if in.states == nil {
+			in.states = map[model.Backend]render.BackendState{}
+		}
 		in.states[backend] = state
 		if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol || !slices.Equal(state.Servers, before.Servers) {
 			changed = append(changed, backend)

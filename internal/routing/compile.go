@@ -38,6 +38,7 @@ type Compiler struct {
 	// parts are what hosts are made of, and hosts the hosts of each listener.
 	parts map[hostID][]part
 	hosts map[string]tree.Map[*Host]
+	uses  uses
 }
 
 // hostID is a listener and a hostname of routes.
@@ -75,7 +76,7 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	} else {
 		c.changeHosts(changed)
 	}
-	table := Table{Settings: gateway.Settings, Listeners: make([]Listener, 0, len(gateway.Listeners))}
+	table := Table{Settings: gateway.Settings, Uses: c.uses.Uses, Listeners: make([]Listener, 0, len(gateway.Listeners))}
 	for i := range gateway.Listeners {
 		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
 		table.Listeners[i].Hosts = c.hosts[table.Listeners[i].Name]
@@ -225,7 +226,7 @@ func (c *Compiler) eachPlace(routes []*attachedRoute, f func(id hostID, route *c
 // makeAllHosts makes all hosts. Those of the same routes as before are what they were, unless entries are refused.
 func (c *Compiler) makeAllHosts() {
 	before, hosts := c.parts, c.hosts
-	c.parts, c.hosts = map[hostID][]part{}, map[string]tree.Map[*Host]{}
+	c.parts, c.hosts, c.uses = map[hostID][]part{}, map[string]tree.Map[*Host]{}, uses{counts: map[string]int{}}
 	for key := range c.routes.Keys() {
 		c.eachPlace(c.compiled[key], func(id hostID, route *compiledRoute) {
 			c.parts[id] = append(c.parts[id], part{key, route})
@@ -243,6 +244,7 @@ func (c *Compiler) makeAllHosts() {
 		}
 		if len(host.Entries) > 0 {
 			all[id.listener].Set(HostKey(id.hostname), host)
+			c.uses.change(host, 1)
 		}
 	}
 	for name, hosts := range all {
@@ -271,6 +273,8 @@ func (c *Compiler) changeHosts(changed []changedRoute) {
 	for id := range touched {
 		hosts, key := c.hosts[id.listener], HostKey(id.hostname)
 		host := c.host(id.hostname, c.parts[id])
+		c.uses.change(host, 1)
+		c.uses.change(hosts.Value(key), -1)
 		if len(host.Entries) == 0 {
 			c.hosts[id.listener] = hosts.Without(key)
 		} else {

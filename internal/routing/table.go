@@ -49,6 +49,8 @@ const (
 type Table struct {
 	// Listeners are ordered by port, then by precedence of their hostnames, of which no two on a port are the same.
 	Listeners []Listener
+	// Uses are what the rules refer to.
+	Uses Uses
 	model.Settings
 }
 
@@ -189,29 +191,9 @@ func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 	}
 }
 
-// Backends returns all backends of the table, sorted and unique, without the one that stands for none.
+// Backends returns all backends of the table, sorted, without the one that stands for none.
 func (t Table) Backends() []Backend {
-	var all []Backend
-	t.EachBackend(func(backend Backend) { all = append(all, backend) })
-	slices.SortFunc(all, model.CompareBackends)
-	return slices.Clip(slices.Compact(all))
-}
-
-// EachBackend calls f for all backends that the table refers to, for some of them several times.
-func (t Table) EachBackend(f func(Backend)) {
-	t.Rules(func(_ *Listener, rule *Rule) {
-		for i := range rule.Targets {
-			if backend := rule.Targets[i].Backend; backend != (Backend{}) {
-				f(backend)
-			}
-		}
-		if rule.ExternalAuth != nil {
-			f(rule.ExternalAuth.Backend)
-		}
-		for _, mirror := range rule.Mirrors {
-			f(mirror.Backend)
-		}
-	})
+	return slices.SortedFunc(t.Uses.Backends.Values(), model.CompareBackends)
 }
 
 // ListenerFor returns the listener of a port that requests for a hostname belong to, nil if there is none. A wildcard

@@ -110,6 +110,15 @@ func (m Map[V]) Value(key string) V {
 	return value
 }
 
+// First returns the value of the first key; the zero value if there is none.
+func (m Map[V]) First() V {
+	for value := range m.Values() {
+		return value
+	}
+	var none V
+	return none
+}
+
 // All returns the entries in the order of their keys.
 func (m Map[V]) All() iter.Seq2[string, V] { return m.Prefix("") }
 

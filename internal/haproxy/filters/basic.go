@@ -56,11 +56,4 @@ func usersSection(paths ir.Paths) ir.Section {
 	return spare(ir.ReloadSettings, "backend "+ir.UsersBackend+" from common", lines...)
 }
 
-// HasBasic reports whether any rule asks for a user and a password.
-func HasBasic(table routing.Table) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || hasBasic(rule) })
-	return found
-}
-
 func hasBasic(rule *routing.Rule) bool { return rule.BasicAuth != nil }

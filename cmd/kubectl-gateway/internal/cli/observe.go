@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,7 +10,6 @@ import (
 
 	"gateway/internal/agent"
 	"gateway/internal/endpoints"
-	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/keyset"
@@ -60,7 +57,7 @@ func (s *Site) Input(table routing.Table) render.Input {
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)
 	}
-	if filters.HasBasic(table) {
+	if table.Uses.Users.Len() > 0 {
 		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
 	}
 	for i := range table.Listeners {
@@ -132,17 +129,13 @@ func (s *Site) keySets(table routing.Table, fetched bool) (sets map[routing.KeyS
 	return sets, missing, broken
 }
 
-// keySources returns the sources of a table's keys, without those in rules, sorted and unique.
+// keySources returns the sources of a table's keys, without those in rules.
 func keySources(table routing.Table) []routing.KeySource {
-	sources := map[routing.KeySource]bool{}
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		if rule.JWT != nil && rule.JWT.KeysFrom != (routing.KeySource{}) {
-			sources[rule.JWT.KeysFrom] = true
-		}
-	})
-	return slices.SortedFunc(maps.Keys(sources), func(a, b routing.KeySource) int {
-		return cmp.Or(cmp.Compare(a.ConfigMap, b.ConfigMap), cmp.Compare(a.URL, b.URL))
-	})
+	var sources []routing.KeySource
+	for rules := range table.Uses.Keys.Values() {
+		sources = append(sources, rules.First().From)
+	}
+	return sources
 }
 
 // Knows reports whether all endpoints of a namespace are known.

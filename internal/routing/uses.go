@@ -1,0 +1,96 @@
+package routing
+
+import (
+	"fmt"
+
+	"gateway/internal/tree"
+)
+
+// Uses are what the rules of a table refer to.
+type Uses struct {
+	// Backends are Service ports, by their texts, without the one that stands for none.
+	Backends tree.Map[Backend]
+	// Users are the names of Secrets with users.
+	Users tree.Map[bool]
+	// Keys are the rules that need keys of tokens from each source, by the text of the source and what names the rule.
+	Keys tree.Map[tree.Map[KeyUse]]
+}
+
+// KeyUse is a rule that needs keys of tokens.
+type KeyUse struct {
+	From KeySource
+	// Route and Index are those of the rule.
+	Route string
+	Index int
+}
+
+// uses counts how often hosts refer to something.
+type uses struct {
+	Uses
+	counts map[string]int
+}
+
+// change counts what a host refers to, n times.
+func (u *uses) change(host *Host, n int) {
+	if host == nil {
+		return
+	}
+	var last *Rule
+	for i := range host.Entries {
+		rule := host.Entries[i].Rule
+		if rule == last {
+			continue
+		}
+		last = rule
+		rule.eachBackend(func(backend Backend) {
+			key := backend.String()
+			u.count("b"+key, n, func() { u.Backends = u.Backends.With(key, backend) }, func() { u.Backends = u.Backends.Without(key) })
+		})
+		if rule.BasicAuth != nil {
+			name := rule.BasicAuth.Secret
+			u.count("u"+name, n, func() { u.Users = u.Users.With(name, true) }, func() { u.Users = u.Users.Without(name) })
+		}
+		if rule.JWT != nil && rule.JWT.KeysFrom != (KeySource{}) {
+			source, name := fmt.Sprintf("%q", rule.JWT.KeysFrom), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index)
+			u.count("k"+source+name, n, func() {
+				u.Keys = u.Keys.With(source, u.Keys.Value(source).With(name, KeyUse{rule.JWT.KeysFrom, rule.Route, rule.Index}))
+			}, func() {
+				if rules := u.Keys.Value(source).Without(name); rules.Len() == 0 {
+					u.Keys = u.Keys.Without(source)
+				} else {
+					u.Keys = u.Keys.With(source, rules)
+				}
+			})
+		}
+	}
+}
+
+// count adds to a number. It calls add for what was not there before, and remove for what is not there any more.
+func (u *uses) count(key string, n int, add, remove func()) {
+	before := u.counts[key]
+	switch now := before + n; {
+	case now == 0:
+		delete(u.counts, key)
+		remove()
+	case before == 0:
+		add()
+		fallthrough
+	default:
+		u.counts[key] = now
+	}
+}
+
+// eachBackend calls f for the Service ports that a rule refers to.
+func (r *Rule) eachBackend(f func(Backend)) {
+	for i := range r.Targets {
+		if backend := r.Targets[i].Backend; backend != (Backend{}) {
+			f(backend)
+		}
+	}
+	if r.ExternalAuth != nil {
+		f(r.ExternalAuth.Backend)
+	}
+	for _, mirror := range r.Mirrors {
+		f(mirror.Backend)
+	}
+}
