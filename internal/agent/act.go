@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 	"time"
@@ -195,7 +196,8 @@ func (a *Agent) refuse(refused *configuration, err error, fallback bool) {
 // write puts the target on the disk, for HAProxy to start on.
 func (a *Agent) write(next action) error {
 	id, config := a.store.nextID(), next.target.config
-	files := config.AllFiles()
+	files := config.FilesAfter(a.written.config, a.written.files)
+	a.written.config, a.written.files = config, maps.Clone(files)
 	files[ir.PodsFile] = []byte(ir.PodsKey + " " + a.relay.IDs() + "\n")
 	files[ir.LoadFile] = ir.LoadContent(a.options.Namespace, a.options.Gateway, id)
 	if !a.state.running.up {

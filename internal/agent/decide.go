@@ -75,7 +75,7 @@ func (s *state) next(target configuration, now time.Time) action {
 	if !s.running.up {
 		has = s.disk.config
 	}
-	change := plan.Diff(target.config, has)
+	change := plan.Change(s.disk.config, target.config, has)
 	if change.Reload == "" {
 		// HAProxy is sure to start on the sections that it runs.
 		target.config.Sections, target.config.Files = has.Sections, has.Files

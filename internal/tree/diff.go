@@ -52,14 +52,3 @@ func (n *node[V]) split(key string) (lower, upper *node[V]) {
 	c.right, upper = n.right.split(key)
 	return &c, upper
 }
-
-// Union returns all entries of two maps. Those of the first have precedence.
-func Union[V comparable](first, second Map[V]) Map[V] {
-	all := first.Edit()
-	for change := range Changes(first, second) {
-		if !change.Had {
-			all.Set(change.Key, change.New)
-		}
-	}
-	return all.Map()
-}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gateway/internal/tree"
 )
 
 // The files of a configuration, in Paths.ConfigDir.
@@ -162,13 +164,35 @@ func (c Config) Content(file string) []byte {
 }
 
 // AllFiles returns the content of every file but LoadFile, by name.
-func (c Config) AllFiles() map[string][]byte {
+func (c Config) AllFiles() map[string][]byte { return c.FilesAfter(Config{}, nil) }
+
+// FilesAfter is AllFiles with the files of an earlier configuration, of which it takes those that are the same.
+func (c Config) FilesAfter(before Config, known map[string][]byte) map[string][]byte {
+	changed := map[string]bool{
+		ConfigFile:     !isSame(c.Sections, before.Sections) || c.Backends != before.Backends,
+		ConditionsFile: c.Lists != before.Lists,
+	}
+	for change := range tree.Changes(before.Contents, c.Contents) {
+		for _, content := range []*Content{change.Old, change.New} {
+			if content != nil {
+				changed[content.File] = true
+			}
+		}
+	}
 	files := map[string][]byte{}
 	for _, name := range c.FileNames() {
-		files[name] = c.Content(name)
+		content, ok := known[name]
+		_, isCertificates := c.Certificates[name]
+		if entries, isMap := c.Maps[name]; !ok || changed[name] || isCertificates || c.Files[name] != nil || isMap && entries != before.Maps[name] {
+			content = c.Content(name)
+		}
+		files[name] = content
 	}
 	return files
 }
+
+// isSame reports whether two slices are one.
+func isSame(a, b []Section) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 // sortedKeys returns those of a map.
 func sortedKeys[V any](all map[string]V) []string {

@@ -102,28 +102,41 @@ var reasons = []string{
 //
 // Sections that are no longer needed, and lines in those that remain, stay until the next reload: they do no harm, and
 // are there when they are needed again.
-func Diff(desired, running ir.Config) Plan {
+func Diff(desired, running ir.Config) Plan { return Change(running, desired, running) }
+
+// Change is Diff for a HAProxy that runs all of a configuration, and besides what has been used before. It looks only at
+// what that configuration and the desired one do not share.
+func Change(before, desired, running ir.Config) Plan {
 	if reason := reloadReason(desired, running); reason != "" {
 		return Plan{Reload: reason, After: desired}
 	}
 	plan := Plan{
-		Entries: map[string][]ir.MapEntry{}, After: desired,
+		Entries: map[string][]ir.MapEntry{}, After: running,
 		AddCertificates: missingLines(desired, running), RemoveCertificates: missingLines(running, desired),
 	}
-	plan.After.Sections, plan.After.Files = running.Sections, running.Files
-	plan.After.Backends = tree.Union(desired.Backends, running.Backends)
-	plan.After.Contents = tree.Union(desired.Contents, running.Contents)
-	plan.After.Lists = tree.Union(desired.Lists, running.Lists)
-	for change := range tree.Changes(running.Backends, desired.Backends) {
+	plan.After.Maps, plan.After.Certificates = desired.Maps, desired.Certificates
+	backends, contents, lists := running.Backends.Edit(), running.Contents.Edit(), running.Lists.Edit()
+	for change := range tree.Changes(before.Backends, desired.Backends) {
 		if change.Has {
-			plan.changeBackend(change.Key, change.New, change.Old)
+			plan.changeBackend(change.Key, change.New, running.Backends.Value(change.Key))
+			backends.Set(change.Key, change.New)
 		}
 	}
-	for change := range tree.Changes(running.Contents, desired.Contents) {
-		if content := change.New; !change.Had {
-			plan.Entries[content.File] = append(plan.Entries[content.File], content.Entries...)
+	for change := range tree.Changes(before.Contents, desired.Contents) {
+		if !change.Has {
+			continue
+		}
+		if _, ok := running.Contents.Get(change.Key); !ok {
+			plan.Entries[change.New.File] = append(plan.Entries[change.New.File], change.New.Entries...)
+		}
+		contents.Set(change.Key, change.New)
+	}
+	for change := range tree.Changes(before.Lists, desired.Lists) {
+		if change.Has {
+			lists.Set(change.Key, change.New)
 		}
 	}
+	plan.After.Backends, plan.After.Contents, plan.After.Lists = backends.Map(), contents.Map(), lists.Map()
 	if plan.After.Lists.Len() > running.Lists.Len() {
 		plan.Conditions = ir.ConditionEntries(plan.After.Lists)
 	}
