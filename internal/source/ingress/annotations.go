@@ -69,8 +69,8 @@ func init() {
 
 // routing are paths, redirects, hosts and headers.
 var routing = []Row{
-	{"rewrite-target", Differs, "URLRewrite. One that it cannot express is closed", func(s *settings, value string) string { s.rewriteTarget = value; return "" }, ""},
-	{"use-regex", Differs, "regular expressions, in the order of nginx", setBool(func(s *settings, value bool) { s.useRegex = value }), ""},
+	{"rewrite-target", Carried, "PathRegexRewrite, or URLRewrite of the whole path. One with variables is closed", func(s *settings, value string) string { s.rewriteTarget = value; return "" }, ""},
+	{"use-regex", Carried, "regular expressions, in the order of nginx", setBool(func(s *settings, value bool) { s.useRegex = value }), ""},
 	{"app-root", Carried, "RequestRedirect of the path /", setAppRoot, ""},
 	{"permanent-redirect", Differs, "RequestRedirect. One with variables is closed", setRedirect(301), ""},
 	{"temporal-redirect", Differs, "RequestRedirect. One with variables is closed", setRedirect(302), ""},

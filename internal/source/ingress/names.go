@@ -21,7 +21,10 @@ var (
 	urlPaths    = regexp.MustCompile(`^/([-A-Za-z0-9._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*$`)
 	corsOrigins = regexp.MustCompile(`^(\*|https?://(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?)$`)
 	expressions = regexp.MustCompile(`^[ -~]+$`)
-	mediaTypes  = regexp.MustCompile(`^[a-z0-9.+-]+/[a-z0-9.+-]+$`)
+	// substitutions are paths with groups.
+	substitutions = regexp.MustCompile(`^([-A-Za-z0-9._~!&'()*+,;=:@/]|%[0-9A-Fa-f]{2}|\\[0-9])+$`)
+
+	mediaTypes = regexp.MustCompile(`^[a-z0-9.+-]+/[a-z0-9.+-]+$`)
 	// badSegments are those that a path to match may not have.
 	badSegments = regexp.MustCompile(`(?i)//|/(\.|%2e){1,2}(/|$)|%2f|%5c|%00`)
 	// framing are the headers that cannot be changed.

@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/regex"
 )
 
@@ -30,31 +31,17 @@ func (h *host) matches() []pathMatch {
 	regex := slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
 	// What is wide has to be guarded as a whole, which an expression does. Expressions are tried in order.
 	ordered := regex || slices.ContainsFunc(h.locations, func(l *location) bool { return l.isGuarded() && l.isWide() })
-	prefixes := false
 	if ordered { // nginx tries the longest first
 		slices.SortStableFunc(h.locations, func(a, b *location) int {
 			return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(b.path, a.path))
 		})
-		prefixes = regex && slices.ContainsFunc(h.locations, func(l *location) bool { return l.newPrefix() != "" })
 	}
 	var all []pathMatch
 	for _, l := range h.locations {
-		l.closeRewrite(h)
-		var path pathMatch
-		literal, _, ok := splitPath(l.path)
-		isPrefix := prefixes && ok
-		// What else nginx takes for the path has to be guarded, too.
-		isSafe := literal == "/" || h.isOf(l.ingress)
-		if isPrefix && !isSafe && l.hasGuards() && l.newPrefix() != "" {
-			l.loseGuards(h, rangesPrefix)
-		}
-		switch {
-		case !regex:
+		l.setRewrite(h)
+		path := l.expression()
+		if !regex {
 			path = l.pathMatch(h, ordered)
-		case isPrefix && !l.closed && (isSafe || !l.hasGuards()): // what is closed has to be so in any case
-			path = pathMatch{prefix, literal}
-		default:
-			path = l.expression()
 		}
 		if path.kind == expression && l.isGuarded() {
 			if over, ok := overDecoded(path.value); ok && isExpression(over) {
@@ -75,9 +62,6 @@ func (h *host) matches() []pathMatch {
 			path.value = ""
 		}
 		all = append(all, path)
-	}
-	if prefixes {
-		h.notePrefixes(all)
 	}
 	return all
 }
@@ -104,14 +88,25 @@ func (l *location) pathMatch(h *host, ordered bool) pathMatch {
 
 // expression returns the match of a location on a host with expressions. nginx ignores case, and what comes after.
 func (l *location) expression() pathMatch {
-	path := l.path
-	if strings.Contains(path, "|") {
-		path = "(" + path + ")"
+	return pathMatch{expression, "(?i)" + toTheEnd(l.path)}
+}
+
+// innermost are groups without groups in them.
+var innermost = regexp.MustCompile(`\([^()]*\)`)
+
+// toTheEnd returns an expression that matches what comes after a path, too.
+func toTheEnd(path string) string {
+	rest := path
+	for before := ""; rest != before; {
+		before, rest = rest, innermost.ReplaceAllString(rest, "")
 	}
-	if !strings.HasSuffix(path, ".*") && !strings.HasSuffix(path, "(.*)") && !strings.HasSuffix(path, "$") {
-		path += ".*"
+	if strings.Contains(rest, "|") {
+		return "(?:" + path + ").*"
 	}
-	return pathMatch{expression, "(?i)" + path}
+	if strings.HasSuffix(path, ".*") || strings.HasSuffix(path, "(.*)") || strings.HasSuffix(path, "$") {
+		return path
+	}
+	return path + ".*"
 }
 
 // isUsable reports whether requests can have the path.
@@ -132,96 +127,38 @@ func (l *location) start() pathMatch {
 // plain is what an expression begins with and stands for itself, with a character after it that may be optional.
 var plain = regexp.MustCompile(`^[-A-Za-z0-9_~/]*/`)
 
-// tails are what expressions for a prefix end with, and the reference to what comes after the prefix and a slash.
-var tails = []struct{ tail, rest string }{
-	{`(/|$)(.*)`, "/$2"}, {`(/?)(.*)`, "/$2"}, {`/?(.*)`, "/$1"}, {`(/.*)?`, "$1"}, {`/(.*)`, "/$1"}, {`(.*)`, "$1"}, {`/.*`, ""}, {`.*`, ""}, {"", ""},
-}
-
-// splitPath divides an expression for a prefix. Rest is how a rewrite-target refers to what comes after the prefix,
-// with its slash.
-func splitPath(path string) (literal, rest string, ok bool) {
-	for _, t := range tails {
-		if literal, ok := strings.CutSuffix(path, t.tail); ok && !strings.ContainsAny(literal, `()[]{}|?*+^$\`) {
-			return cmp.Or(literal, "/"), t.rest, true
-		}
-	}
-	return "", "", false
-}
-
 // rewrites reports whether the backend gets another path.
 func (l *location) rewrites() bool { return l.rewriteTarget != "" && l.rewriteTarget != l.path }
-
-// newPrefix returns what replaces the prefix that a path is for, "" if the rewrite-target is of another kind.
-func (l *location) newPrefix() string {
-	_, rest, ok := splitPath(l.path)
-	if !ok || rest == "" || !l.rewrites() {
-		return ""
-	}
-	before, ok := strings.CutSuffix(l.rewriteTarget, rest)
-	if before = cmp.Or(before, "/"); !ok || !isURLPath(before) || strings.Contains(before, "$") {
-		return ""
-	}
-	return before
-}
 
 // group is a reference to a capture of an expression.
 var group = regexp.MustCompile(`\$[0-9]`)
 
-// newPath returns what replaces the whole path. False: the rewrite-target is of another kind.
-func (l *location) newPath() (string, bool) {
-	target := l.rewriteTarget
-	if parsed, err := regexp.Compile(l.path); err == nil {
-		target = group.ReplaceAllStringFunc(target, func(ref string) string {
-			return either(int(ref[1]-'0') > parsed.NumSubexp(), "", ref) // there is nothing to refer to
-		})
-	}
-	return target, isURLPath(target) && !strings.Contains(target, "$")
-}
-
-// closeRewrite closes a location whose rewrite-target cannot be given: the backend must not get other paths than with
-// nginx.
-func (l *location) closeRewrite(h *host) {
-	if _, ok := l.newPath(); ok || !l.rewrites() || l.newPrefix() != "" {
+// setRewrite sets the path for the backend: a fixed one, or one made of captures. A location whose rewrite-target cannot
+// be given is closed: the backend must not get other paths than with nginx.
+func (l *location) setRewrite(h *host) {
+	l.newPath, l.replacement = "", nil
+	parsed, err := regexp.Compile(l.path)
+	if !l.rewrites() {
 		return
 	}
-	own := l.own()
-	text := own.close(Prefix+"rewrite-target", "rewrite-target "+l.rewriteTarget+" is neither a whole path nor one in place of a prefix")
-	l.note(l.name(), "%s%s: %s", h, l.path, text)
-}
-
-// pathModifier returns the path for the backend, nil if it stays as it is.
-func (l *location) pathModifier(match pathMatch) *gatewayv1.HTTPPathModifier {
-	before := l.newPrefix()
-	path, ok := l.newPath()
-	switch {
-	case !l.rewrites(), before != "" && before == match.value:
-		return nil
-	case before != "" && match.kind == prefix:
-		return &gatewayv1.HTTPPathModifier{Type: gatewayv1.PrefixMatchHTTPPathModifier, ReplacePrefixMatch: &before}
-	case ok:
-		return fullPath(path)
-	}
-	return nil
-}
-
-// notePrefixes notes the differences of a host whose expressions became prefixes.
-func (h *host) notePrefixes(matches []pathMatch) {
-	l := h.locations[0]
-	l.note(l.name(), "%s: case matters in its paths. nginx ignores case", h)
-	l.note(l.name(), "%s: its paths are prefixes by whole segments. nginx takes /apis for /api, too", h)
-	for i, a := range matches {
-		for j := i + 1; j < len(matches); j++ {
-			if b := matches[j]; before(b, a) {
-				h.locations[j].note(h.locations[j].name(), "%s: %s is tried before %s here: nginx tries the longer expression first", h, h.locations[j].path, h.locations[i].path)
-			}
+	captures := false
+	target := group.ReplaceAllStringFunc(l.rewriteTarget, func(ref string) string {
+		if err == nil && int(ref[1]-'0') > parsed.NumSubexp() {
+			return "" // there is nothing to refer to
 		}
+		captures = true
+		return `\` + ref[1:]
+	})
+	if !captures && isURLPath(target) && !strings.Contains(target, "$") {
+		l.newPath = target
+		return
 	}
-}
-
-// before reports whether nginx tries a path before another one that may match the same requests.
-func before(a, b pathMatch) bool {
-	if b.kind == expression {
-		return false
+	pattern := "(?i)^" + toTheEnd(l.path)
+	_, err = regex.NewReplacement(pattern, target)
+	if err == nil && substitutions.MatchString(target) && len(target) <= 1024 && isExpression(pattern) {
+		l.replacement = &appv1.PathRegexRewrite{Pattern: pattern, Substitution: target}
+		return
 	}
-	return a.kind == expression || len(a.value) > len(b.value) && strings.HasPrefix(a.value, b.value)
+	text := l.own().close(Prefix+"rewrite-target", "rewrite-target "+l.rewriteTarget+" is no path with captures of the expression")
+	l.note(l.name(), "%s%s: %s", h, l.path, text)
 }

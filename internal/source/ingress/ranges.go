@@ -14,10 +14,9 @@ import (
 const (
 	addressNotes = "clients' addresses have to reach the proxies: see externalTrafficPolicy of the GatewayConfig's service\n" +
 		"load balancers before the proxies have to be in trustedProxies of the GatewayConfig"
-	ipv6Note     = "limits count IPv6 addresses by their first 64 bits"
-	rangesTwice  = "it is there under its other name too"
-	rangesPath   = "the path cannot be given, so others may be open"
-	rangesPrefix = "another Ingress has the host too, and may take paths that nginx takes for this one, such as in capitals"
+	ipv6Note    = "limits count IPv6 addresses by their first 64 bits"
+	rangesTwice = "it is there under its other name too"
+	rangesPath  = "the path cannot be given, so others may be open"
 )
 
 // maxRanges is how many ranges a list may have.
@@ -77,11 +76,6 @@ func (l *location) isGuarded() bool { return l.closed || l.hasGuards() }
 
 // hasGuards reports whether requests for a location are checked, so that it must not be reached in another way.
 func (l *location) hasGuards() bool { return l.clients != nil || l.basic != nil || l.auth != nil }
-
-// isOf reports whether all locations of a host belong to an Ingress, with the same guards.
-func (h *host) isOf(ingress *networkingv1.Ingress) bool {
-	return !slices.ContainsFunc(h.locations, func(l *location) bool { return l.ingress != ingress })
-}
 
 // loseGuards closes a location whose guards cannot be kept, unless the user allows to lose them.
 func (l *location) loseGuards(h *host, why string) {

@@ -87,7 +87,7 @@ func TestRanges(t *testing.T) {
 func TestWhatRangesAreFor(t *testing.T) { //nolint:funlen // a flat table
 	const ranges = Prefix + "whitelist-source-range: 10.0.0.0/8"
 	const rewrite = ranges + ", " + Prefix + "rewrite-target: /$2"
-	const allowed, open = " allow [10.0.0.0/8] deny []", Prefix + "whitelist-source-range"
+	const allowed = " allow [10.0.0.0/8] deny []"
 	type path struct{ name, annotations, path, pathType string }
 	root := path{"web", "", "/", "Prefix"}
 	for name, test := range map[string]struct {
@@ -118,18 +118,18 @@ func TestWhatRangesAreFor(t *testing.T) { //nolint:funlen // a flat table
 			[]path{{"a", ranges + ", " + Prefix + `use-regex: "true"`, "/a/(?!b)", "ImplementationSpecific"}, root}, nil,
 			[]string{"(?i)/a/.* 503", "(?i)/.* Service web"}, "a.example.com/a/(?!b): annotation whitelist-source-range: " + rangesPath,
 		},
-		"another prefix for the backend": {[]path{{"a", rewrite, "/a(/|$)(.*)", "ImplementationSpecific"}}, nil, []string{"/a Service a" + allowed}, ""},
-		"another prefix, beside another Ingress": {
+		"captures": {[]path{{"a", rewrite, "/a(/|$)(.*)", "ImplementationSpecific"}}, nil, []string{"(?i)/a(/|$)(.*) Service a" + allowed}, ""},
+		"captures, beside another Ingress": {
 			[]path{root, {"a", rewrite, "/a(/|$)(.*)", "ImplementationSpecific"}}, nil,
-			[]string{"(?i)(/a(/|$)(.*)).* 503", "/ Service web"}, "a.example.com/a(/|$)(.*): annotation whitelist-source-range: " + rangesPrefix,
+			[]string{"(?i)/a(/|$)(.*) Service a" + allowed, "(?i)/.* Service web"}, "",
 		},
-		"another prefix, open": {
-			[]path{root, {"a", rewrite, "/a(/|$)(.*)", "ImplementationSpecific"}}, []string{open},
-			[]string{"/a Service a", "/ Service web"}, LetThrough,
+		"captures that cannot be given": {
+			[]path{{"a", ranges + ", " + Prefix + "rewrite-target: /$uri", "/a(/|$)(.*)", "ImplementationSpecific"}}, nil,
+			[]string{"(?i)/a(/|$)(.*) 503"}, "a.example.com/a(/|$)(.*): rewrite-target /$uri is no path with captures of the expression. " + Answered,
 		},
 		"the root, beside another Ingress": {
 			[]path{{"a", rewrite, "/(.*)", "ImplementationSpecific"}, {"b", Prefix + "rewrite-target: /$2", "/b(/|$)(.*)", "ImplementationSpecific"}}, nil,
-			[]string{"/b Service b", "/ Service a" + allowed}, "",
+			[]string{"(?i)/b(/|$)(.*) Service b", "(?i)/(.*) Service a" + allowed}, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -122,8 +122,14 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 	if l.auth != nil {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: l.auth})
 	}
-	if path := l.pathModifier(match); path != nil || l.upstreamHost != "" {
-		rewrite := &gatewayv1.HTTPURLRewriteFilter{Path: path}
+	if l.replacement != nil {
+		extend(appv1.RuleFilter{Type: appv1.RuleFilterPathRegexRewrite, PathRegexRewrite: l.replacement})
+	}
+	if l.newPath != "" || l.upstreamHost != "" {
+		rewrite := &gatewayv1.HTTPURLRewriteFilter{}
+		if l.newPath != "" {
+			rewrite.Path = fullPath(l.newPath)
+		}
 		if l.upstreamHost != "" {
 			rewrite.Hostname = new(gatewayv1.PreciseHostname(l.upstreamHost))
 		}

@@ -60,6 +60,9 @@ type location struct {
 	pathType networkingv1.PathType
 	backend  networkingv1.IngressBackend
 	canary   *location
+	// newPath replaces the path for the backend, and replacement makes another one of parts of it.
+	newPath     string
+	replacement *appv1.PathRegexRewrite
 }
 
 // own returns settings of the location alone: the Ingress may have others.
