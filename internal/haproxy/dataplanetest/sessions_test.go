@@ -195,6 +195,7 @@ func TestSessionsWithoutCookies(t *testing.T) {
 		return all
 	}
 	auth := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cookie", "from=auth") }, nil)
+	quiet := serve(t, func(http.ResponseWriter, *http.Request) {}, nil)
 	for filter, want := range map[string]string{
 		"RequestHeaderModifier, requestHeaderModifier: {remove: [cookie]}":                            "",
 		"RequestHeaderModifier, requestHeaderModifier: {set: [{name: Cookie, value: a=b}]}":           "a=b",
@@ -203,16 +204,25 @@ func TestSessionsWithoutCookies(t *testing.T) {
 		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: ClientAddress}]}":          "127.0.0.1",
 		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: TLSVersion}]}":             "",
 		"ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, responseHeaders: [Cookie]}": "from=auth",
+		// Of the Gateway API, without allowedResponseHeaders: the backend gets all headers of the answer.
+		"ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}}":  "from=auth",
+		"ExternalAuth, externalAuth: {backendRef: {name: quiet, port: 80}}": "first=1; last=2",
 	} {
 		for _, refs := range []string{"[{name: b, port: 80}]", "[{name: b, port: 80}, {name: missing, port: 80, weight: 0}]"} {
 			g := startGatewayWith(t, rendertest.Parse(t, `
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
   routes: [{name: r, rules: [{sessionPersistence: {}, filters: [{type: `+filter+`}], backendRefs: `+refs+`}]}]
-backends: [{service: b, port: 80}, {service: auth, port: 80}]
+backends: [{service: b, port: 80}, {service: auth, port: 80}, {service: quiet, port: 80}]
 `), func(in *render.Input) {
 				in.Backends[routing.Backend{Service: "b", Port: 80}] = render.BackendState{Exists: true, Servers: servers()}
 				in.Backends[routing.Backend{Service: "auth", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{auth}}
+				in.Backends[routing.Backend{Service: "quiet", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{quiet}}
+				in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+					if rule.ExternalAuth != nil {
+						rule.ExternalAuth.Repeat = len(rule.ExternalAuth.ResponseHeaders) == 0
+					}
+				})
 			})
 			c := newClient(t, g.ports[80])
 			first := c.send(get("x", "/"))

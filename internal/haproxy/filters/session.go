@@ -30,10 +30,11 @@ var keepSession, session = filter{
 
 const isKept = " if { var(txn.cookies) -m found }"
 
-// clearsCookies reports whether the filters of a rule or those of a target remove the header of cookies.
+// clearsCookies reports whether the filters of a rule or those of a target may remove the header of cookies.
 func clearsCookies(rule *routing.Rule, target *routing.Target) bool {
 	const cookie = "cookie"
+	auth := rule.ExternalAuth
 	return slices.ContainsFunc(changesFor(rule, target).Request, func(c routing.HeaderChange) bool { return c.Name == cookie && c.Clear }) ||
 		slices.ContainsFunc(rule.HeaderVariables, func(v model.HeaderVariable) bool { return v.Name == cookie }) ||
-		rule.ExternalAuth != nil && slices.Contains(rule.ExternalAuth.ResponseHeaders, cookie)
+		auth != nil && (auth.Repeat && len(auth.ResponseHeaders) == 0 || slices.Contains(auth.ResponseHeaders, cookie))
 }
