@@ -29,7 +29,7 @@ func TestBodiesOfUnknownLength(t *testing.T) {
 	}
 	for appProtocol, mode := range map[string]func(*httptest.Server){"": nil, h2c: cleartextHTTP2} {
 		g := startBackends(t, fmt.Sprintf(", maxRequestBytes: %d", most), "", appProtocol, serve(t, count, mode))
-		for proto, client := range map[string]*http.Client{"HTTP/1.1": {Transport: &http.Transport{}}, "HTTP/2": http2Client(t)} {
+		for proto, client := range map[string]*http.Client{"HTTP/1.1": {Transport: &http.Transport{}, Timeout: answerTimeout}, "HTTP/2": http2Client(t)} {
 			for _, size := range []int64{0, 1, most - 1, most, most + 1, most + 100<<10, 50 * most} {
 				status, text := 200, ""
 				if size > most {

@@ -16,6 +16,9 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
+// answerTimeout bounds how long a client waits, so that a test which hangs fails and says where.
+const answerTimeout = time.Minute
+
 // client sends requests to one port, byte for byte, over a connection it keeps as long as HAProxy does.
 type client struct {
 	t      testing.TB

@@ -128,6 +128,7 @@ func dial(t testing.TB, port int32) net.Conn {
 		t.Fatalf("failed to connect: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
 	return conn
 }
 

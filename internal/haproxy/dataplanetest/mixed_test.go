@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/ir"
@@ -179,7 +180,7 @@ func fromProxy(t *testing.T, port int32, config *tls.Config) *http.Client {
 		return conn, err
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
+	return &http.Client{Transport: transport, Timeout: answerTimeout}
 }
 
 // TestPROXYProtocolAtMixedPorts: who the client is comes from the trusted proxy, whether TLS is opened or passed
@@ -242,6 +243,7 @@ func takesTLS(t *testing.T, g *gateway, ca *certtest.Authority) error {
 		return err
 	}
 	t.Cleanup(func() { _ = plain.Close() })
+	_ = plain.SetDeadline(time.Now().Add(answerTimeout))
 	conn := tls.Client(plain, &tls.Config{ServerName: "a.example.com", RootCAs: ca.Pool(), NextProtos: []string{"http/1.1"}})
 	if err := conn.Handshake(); err != nil {
 		return err

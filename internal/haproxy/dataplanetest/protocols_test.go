@@ -33,7 +33,7 @@ func http2Client(t testing.TB) *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
+	return &http.Client{Transport: transport, Timeout: answerTimeout}
 }
 
 func TestHTTP2(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/render"
@@ -80,6 +81,7 @@ func visit(t testing.TB, port int32, client *tls.Config) (status, certificate st
 		return "", "", false
 	}
 	defer conn.Close() //nolint:errcheck // it was read to its end
+	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
 	_, _ = fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", client.ServerName)
 	answer, _ := io.ReadAll(conn)
 	status, _, _ = strings.Cut(strings.TrimPrefix(string(answer), "HTTP/1.1 "), " ")

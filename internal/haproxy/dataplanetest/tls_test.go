@@ -83,7 +83,10 @@ func httpsClient(t testing.TB, port int32, config *tls.Config) *http.Client {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{
+		Transport: transport, Timeout: answerTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // fetched is an answer, with its body read.

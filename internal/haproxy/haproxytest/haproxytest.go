@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,10 +17,14 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/testtier"
 )
 
 // startTimeout bounds how long HAProxy may take to open its sockets, on a machine that is busy with other tests.
 const startTimeout = 20 * time.Second
+
+// maxLifetime bounds how long HAProxy may run for a test. A test that takes longer hangs.
+var maxLifetime = map[bool]time.Duration{false: 5 * time.Minute, true: time.Hour}[testtier.All]
 
 // Instance is one running HAProxy. Its methods may be called from several goroutines.
 type Instance struct {
@@ -71,6 +76,8 @@ func Start(t testing.TB, paths ir.Paths, files map[string][]byte) *Instance {
 	h.cmd.Stdout, h.cmd.Stderr = &h.log, &h.log
 	// A process group of its own, so that Stop reaches the workers too.
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// Whoever keeps its output open beyond its end is not waited for.
+	h.cmd.WaitDelay = startTimeout
 	if err := h.cmd.Start(); err != nil {
 		t.Fatalf("failed to start HAProxy: %v", err)
 	}
@@ -80,6 +87,8 @@ func Start(t testing.TB, paths ir.Paths, files map[string][]byte) *Instance {
 		close(h.exited)
 	}()
 	t.Cleanup(h.cleanup)
+	watchdog := time.AfterFunc(maxLifetime, h.hangs)
+	t.Cleanup(func() { watchdog.Stop() })
 	h.waitFor(h.WorkerSocket, "show info\n")
 	h.waitFor(h.MasterSocket, "show proc\n")
 	return h
@@ -140,6 +149,12 @@ func (h *Instance) terminate() bool {
 		}
 	}
 	return false
+}
+
+// hangs ends the program. It names the test, and prints what all goroutines do and what HAProxy wrote.
+func (h *Instance) hangs() {
+	debug.SetTraceback("all")
+	panic(fmt.Sprintf("%s has run HAProxy for %s; it wrote:\n%s", h.t.Name(), maxLifetime, tail(h.Log(), 16<<10)))
 }
 
 func (h *Instance) cleanup() {
