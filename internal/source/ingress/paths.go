@@ -133,8 +133,8 @@ func (l *location) rewrites() bool { return l.rewriteTarget != "" && l.rewriteTa
 // group is a reference to a capture of an expression.
 var group = regexp.MustCompile(`\$[0-9]`)
 
-// setRewrite sets the path for the backend: a fixed one, or one made of captures. A location whose rewrite-target cannot
-// be given is closed: the backend must not get other paths than with nginx.
+// setRewrite sets the path for the backend: a fixed one, or one made of captures. A location whose rewrite-target
+// cannot be given is closed: the backend must not get other paths than with nginx.
 func (l *location) setRewrite(h *host) {
 	l.newPath, l.replacement = "", nil
 	parsed, err := regexp.Compile(l.path)
