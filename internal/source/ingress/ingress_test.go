@@ -96,6 +96,15 @@ func TestOrderOfNamespaces(t *testing.T) {
 	}
 }
 
+// TestRootOfAnotherNamespace: the path / takes what no expression takes, also where its routes come before others.
+func TestRootOfAnotherNamespace(t *testing.T) {
+	text := pathOf("c", "guarded", "a.test", "/api/(.*)", Prefix+"rewrite-target: /$1, "+Prefix+"auth-url: http://login.c.svc/") + pathOf("b", "open", "a.test", "/", "")
+	want := []string{"/ Service open", "(?i)/api/(.*) Service guarded asks login:80/ []"}
+	if got := limits(convertText(t, text)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestCanaryBesideAGuard: rules with a header come before other expressions, so a canary's may not be there.
 func TestCanaryBesideAGuard(t *testing.T) {
 	const canary = Prefix + "canary: 'true', " + Prefix + "canary-by-header: X-Canary"

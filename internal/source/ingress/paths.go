@@ -40,8 +40,11 @@ func (h *host) matches() []pathMatch {
 	for _, l := range h.locations {
 		l.setRewrite(h)
 		path := l.expression()
-		if !regex {
+		switch {
+		case !regex:
 			path = l.pathMatch(h, ordered)
+		case l.path == "/": // it takes what no expression takes, in any order of routes
+			path = pathMatch{prefix, "/"}
 		}
 		if path.kind == expression && l.isGuarded() {
 			if over, ok := overDecoded(path.value); ok && isExpression(over) {
