@@ -20,7 +20,8 @@ const (
 	bodyFiltersHeader = "gateway-body-filters"
 )
 
-// IsStream is the condition that messages of a request may come after the response has begun. Such calls need HTTP/2 or newer.
+// IsStream is the condition that messages of a request may come after the response has begun. Such calls need HTTP/2 or
+// newer.
 const IsStream = "{ req.ver 2.0 3.0 } { req.fhdr(content-type) -i -m beg application/grpc application/connect }"
 
 // isCounted is the condition that the body of a request is counted in transit.
