@@ -45,6 +45,8 @@ type Settings struct {
 	MaxConnections int
 	// MaxPerAddress is how many of both together a client has; 0: any number.
 	MaxPerAddress int
+	// MaxHeaders is how many headers a request has, and MaxHeaderBytes how many bytes of them, with its URL.
+	MaxHeaders, MaxHeaderBytes int
 	// Compression is which answers are compressed; nil: none.
 	Compression *Compression
 	// HTTP3MaxAge is how long clients may remember that a port speaks HTTP/3, in seconds; 0: none does.

@@ -213,6 +213,22 @@ type ClientLimits struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=300000
 	MaxPerAddress *int32 `json:"maxPerAddress,omitempty"`
+
+	// How many headers a request may have. A request with more is answered with 431.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=1000
+	MaxHeaders *int32 `json:"maxHeaders,omitempty"`
+
+	// How many bytes the headers of a request may have, with its URL. A request with more is answered with 431. An answer
+	// may have about twice as many, but no fewer than 31,000. What a pod needs of memory for a connection grows with what
+	// clients send.
+	// +optional
+	// +kubebuilder:default=16384
+	// +kubebuilder:validation:Minimum=4096
+	// +kubebuilder:validation:Maximum=65536
+	MaxHeaderBytes *int32 `json:"maxHeaderBytes,omitempty"`
 }
 
 // PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning

@@ -215,6 +215,7 @@ func TestDiffOfRemovals(t *testing.T) {
 		"an error page":                       {more("errorPages: [{statuses: [404], body: gone}]"), ir.ReloadSettings},
 		"measured requests":                   {more("requestMetrics: ByRule"), ir.ReloadSettings},
 		"HTTP/3":                              {more("http3: {}"), ir.ReloadPorts},
+		"a limit of headers":                  {more("clientLimits: {maxHeaderBytes: 65536}"), ir.ReloadSettings},
 		"a limit of connections":              {more("clientLimits: {maxPerAddress: 5}"), ir.ReloadPorts},
 		"a grace period":                      {more("drainTimeout: 5s"), ir.ReloadSettings},
 		"the trusted proxies":                 {[2]string{trusted, "  trustedProxies: []"}, ir.ReloadPorts},

@@ -382,6 +382,62 @@ func TestManyHeaders(t *testing.T) {
 	}
 }
 
+const headersWorld = `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  clientLimits: {maxHeaders: 300, maxHeaderBytes: 65536}
+  routes:
+    - name: r
+      rules:
+        - filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Set, value: one}]}}]
+          backendRefs: [{name: one, port: 80}]
+backends: [{service: one, port: 80}]
+`
+
+// TestHeaderLimits: a Gateway admits more and larger headers, over HTTP/2 too, and the backend gets all of them.
+func TestHeaderLimits(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		bytes := 0
+		for _, value := range r.Header["X-A"] {
+			bytes += len(value)
+		}
+		w.Header().Set("X-A", strings.Repeat("a", bytes))
+		_, _ = fmt.Fprintf(w, "%d headers, %d bytes, X-Set: %s", len(r.Header["X-A"]), bytes, r.Header.Get("X-Set"))
+	}, nil)
+	g := startGatewayWith(t, rendertest.Parse(t, headersWorld), func(in *render.Input) {
+		in.Backends[routing.Backend{Service: "one", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{server}}
+	})
+	h1 := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: 1 << 20}}
+	h2 := http2Client(t)
+	h2.Transport.(*http.Transport).DisableCompression = true
+	for version, client := range map[string]*http.Client{"HTTP/1.1": h1, "HTTP/2": h2} {
+		for _, test := range []struct{ headers, bytes, status int }{
+			{299, 1, 200}, {300, 1, 431}, {10, 6400, 200}, {1, 64000, 200}, {10, 6600, 431}, {1, 100000, 431},
+		} {
+			request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header = http.Header{"X-A": slices.Repeat([]string{strings.Repeat("a", test.bytes)}, test.headers), "User-Agent": {""}}
+			response, err := client.Do(request)
+			if err != nil {
+				t.Errorf("%s: a request with %d headers of %d bytes: %v", version, test.headers, test.bytes, err)
+				continue
+			}
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			want := fmt.Sprintf("%d headers, %d bytes, X-Set: one", test.headers, test.headers*test.bytes)
+			if response.StatusCode != test.status || err != nil || test.status == 200 && string(body) != want {
+				t.Errorf("%s: a request with %d headers of %d bytes gets %d with %.80q (%v), want %d", version, test.headers, test.bytes, response.StatusCode, body, err, test.status)
+			}
+			if test.status == 200 && len(response.Header.Get("X-A")) != test.headers*test.bytes {
+				t.Errorf("%s: an answer with a header of %d bytes has %d", version, test.headers*test.bytes, len(response.Header.Get("X-A")))
+			}
+		}
+	}
+}
+
 // TestRequestTrailers: what is removed as a header, or set by a filter, must not come as a trailer, which some backends
 // add to the headers.
 func TestRequestTrailers(t *testing.T) {

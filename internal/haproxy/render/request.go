@@ -38,7 +38,7 @@ func (r *Renderer) routingLines() []ir.Line {
 	}
 	lines = append(lines, compressionLines(r.in.Table.Compression)...)
 	lines = append(lines, normalizingLines...)
-	lines = append(lines, sizeLines...)
+	lines = append(lines, sizeLines(r.in.Table)...)
 	if r.in.Table.Compression != nil {
 		// HAProxy would take "*" for gzip, though the client refuses that by name.
 		lines = append(lines, `http-request replace-value Accept-Encoding ^\*.*$ identity if { req.fhdr(accept-encoding) -i -m reg '(?:^|,)[\x09 ]*gzip[\x09 ]*;[\x09 ]*q=0(?:\.0*)?[\x09 ]*(?:,|$)' }`)
@@ -82,9 +82,11 @@ func (r *Renderer) routingLines() []ir.Line {
 }
 
 // sizeLines bound the headers of a request, with its URL.
-var sizeLines = []string{
-	"http-request set-var(txn.size) url,length",
-	"http-request deny deny_status 431 if { req.fhdr_cnt gt 100 } or { req.hdrs,length,add(txn.size) gt 16384 }",
+func sizeLines(table routing.Table) []string {
+	return []string{
+		"http-request set-var(txn.size) url,length",
+		fmt.Sprintf("http-request deny deny_status 431 if { req.fhdr_cnt gt %d } or { req.hdrs,length,add(txn.size) gt %d }", table.MaxHeaders, table.MaxHeaderBytes),
+	}
 }
 
 // compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends

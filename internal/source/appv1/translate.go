@@ -16,6 +16,8 @@ const (
 	defaultDrainTimeout   = time.Minute
 	defaultMaxConnections = 10_000
 	defaultMaxPerAddress  = 2_500
+	defaultMaxHeaders     = 100
+	defaultMaxHeaderBytes = 16_384
 	defaultErrorType      = "text/html; charset=utf-8"
 )
 
@@ -68,6 +70,8 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	t.to.TrustedProxies = slices.Sorted(slices.Values(converted[string](spec.TrustedProxies)))
 	t.to.MaxConnections = int(or(spec.ClientLimits.MaxConnections, defaultMaxConnections))
 	t.to.MaxPerAddress = int(or(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))
+	t.to.MaxHeaders = int(or(spec.ClientLimits.MaxHeaders, defaultMaxHeaders))
+	t.to.MaxHeaderBytes = int(or(spec.ClientLimits.MaxHeaderBytes, defaultMaxHeaderBytes))
 	if compression := spec.Compression; compression != nil {
 		t.to.Compression = &model.Compression{
 			ContentTypes: slices.Sorted(slices.Values(converted[string](compression.ContentTypes))), MinBytes: or(compression.MinBytes, 1024),

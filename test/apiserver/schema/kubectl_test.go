@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 	want := `{"backends":[{"connections":{"maxPerEndpoint":1,"queueTimeout":"10s"},` +
 		`"healthCheck":{"healthyThreshold":2,"interval":"5s","timeout":"2s","unhealthyThreshold":3},` +
 		`"loadBalancing":{"algorithm":"Random"},"name":"a","outlierDetection":{"consecutiveErrors":5},"port":80,"waitForEndpoint":{"maxRequests":100,"timeout":"30s"}}],` +
-		`"clientLimits":{"maxConnections":10000,"maxPerAddress":2500},` +
+		`"clientLimits":{"maxConnections":10000,"maxHeaderBytes":16384,"maxHeaders":100,"maxPerAddress":2500},` +
 		`"drainTimeout":"1m","listeners":[{"allowedRoutes":{"kinds":[{"group":"gateway.networking.k8s.io","kind":"TCPRoute"}],"namespaces":{"from":"Same"}},"httpsRedirect":{"statusCode":301},"name":"http","port":80,"protocol":"HTTP"},{"name":"https","port":443,"protocol":"HTTPS",` +
 		`"tls":{"certificateRefs":[{"name":"a"}],"cipherProfile":"Intermediate",` +
 		`"clientValidation":{"caCertificateRefs":[{"name":"b"}],"mode":"Required"},"hsts":{"maxAgeSeconds":31536000},"minVersion":"TLSv1.2","mode":"Terminate"}}],` +
