@@ -493,6 +493,16 @@ func (in *ClientLimits) DeepCopyInto(out *ClientLimits) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MaxHeaders != nil {
+		in, out := &in.MaxHeaders, &out.MaxHeaders
+		*out = new(int32)
+		**out = **in
+	}
+	if in.MaxHeaderBytes != nil {
+		in, out := &in.MaxHeaderBytes, &out.MaxHeaderBytes
+		*out = new(int32)
+		**out = **in
+	}
 	return
 }
 

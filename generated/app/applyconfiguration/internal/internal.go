@@ -336,6 +336,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxConnections
       type:
         scalar: numeric
+    - name: maxHeaderBytes
+      type:
+        scalar: numeric
+    - name: maxHeaders
+      type:
+        scalar: numeric
     - name: maxPerAddress
       type:
         scalar: numeric

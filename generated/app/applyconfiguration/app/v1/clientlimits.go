@@ -18,6 +18,12 @@ type ClientLimitsApplyConfiguration struct {
 	// behind a node where the Service has the externalTrafficPolicy Cluster. Trusted proxies have no limit of their
 	// own. With proxyProtocol, the address in the PROXY header counts. Zero: no limit of its own for any client.
 	MaxPerAddress *int32 `json:"maxPerAddress,omitempty"`
+	// How many headers a request may have. A request with more is answered with 431.
+	MaxHeaders *int32 `json:"maxHeaders,omitempty"`
+	// How many bytes the headers of a request may have, with its URL. A request with more is answered with 431. An answer
+	// may have about twice as many, but no fewer than 31,000. What a pod needs of memory for a connection grows with what
+	// clients send.
+	MaxHeaderBytes *int32 `json:"maxHeaderBytes,omitempty"`
 }
 
 // ClientLimitsApplyConfiguration constructs a declarative configuration of the ClientLimits type for use with
@@ -39,5 +45,21 @@ func (b *ClientLimitsApplyConfiguration) WithMaxConnections(value int32) *Client
 // If called multiple times, the MaxPerAddress field is set to the value of the last call.
 func (b *ClientLimitsApplyConfiguration) WithMaxPerAddress(value int32) *ClientLimitsApplyConfiguration {
 	b.MaxPerAddress = &value
+	return b
+}
+
+// WithMaxHeaders sets the MaxHeaders field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxHeaders field is set to the value of the last call.
+func (b *ClientLimitsApplyConfiguration) WithMaxHeaders(value int32) *ClientLimitsApplyConfiguration {
+	b.MaxHeaders = &value
+	return b
+}
+
+// WithMaxHeaderBytes sets the MaxHeaderBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxHeaderBytes field is set to the value of the last call.
+func (b *ClientLimitsApplyConfiguration) WithMaxHeaderBytes(value int32) *ClientLimitsApplyConfiguration {
+	b.MaxHeaderBytes = &value
 	return b
 }

@@ -30,8 +30,8 @@ type GatewaySpecApplyConfiguration struct {
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
 	//
-	// A request may have 100 headers. They may have 16 KiB, with the URL. A request with more gets 431. An answer may have
-	// 1,000 headers, and 31,000 bytes of them. One with more becomes 502.
+	// spec.clientLimits says how many headers a request may have. An answer may have 1,000 headers, and 31,000 bytes of
+	// them. One with more becomes 502.
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
 	// Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.
 	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`
