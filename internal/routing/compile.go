@@ -76,7 +76,7 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	} else {
 		c.changeHosts(changed)
 	}
-	table := Table{Settings: gateway.Settings, Uses: c.uses.Uses, Listeners: make([]Listener, 0, len(gateway.Listeners))}
+	table := Table{Settings: gateway.Settings, Uses: c.uses.now(), Listeners: make([]Listener, 0, len(gateway.Listeners))}
 	for i := range gateway.Listeners {
 		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
 		table.Listeners[i].Hosts = c.hosts[table.Listeners[i].Name]
@@ -270,19 +270,26 @@ func (c *Compiler) changeHosts(changed []changedRoute) {
 			c.parts[id] = slices.Insert(c.parts[id], i, part{one.key, route})
 		})
 	}
+	all := map[string]*tree.Editor[*Host]{}
 	for id := range touched {
-		hosts, key := c.hosts[id.listener], HostKey(id.hostname)
+		if all[id.listener] == nil {
+			hosts := c.hosts[id.listener].Edit()
+			all[id.listener] = &hosts
+		}
+		hosts, key := all[id.listener], HostKey(id.hostname)
+		before, _ := hosts.Get(key)
 		host := c.host(id.hostname, c.parts[id])
 		c.uses.change(host, 1)
-		c.uses.change(hosts.Value(key), -1)
-		if len(host.Entries) == 0 {
-			c.hosts[id.listener] = hosts.Without(key)
-		} else {
-			c.hosts[id.listener] = hosts.With(key, host)
+		c.uses.change(before, -1)
+		if hosts.Set(key, host); len(host.Entries) == 0 {
+			hosts.Delete(key)
 		}
 		if len(c.parts[id]) == 0 {
 			delete(c.parts, id)
 		}
+	}
+	for name, hosts := range all {
+		c.hosts[name] = hosts.Map()
 	}
 }
 

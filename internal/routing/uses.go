@@ -26,9 +26,14 @@ type KeyUse struct {
 
 // uses counts how often hosts refer to something.
 type uses struct {
-	Uses
-	counts map[string]int
+	backends tree.Editor[Backend]
+	users    tree.Editor[bool]
+	keys     tree.Editor[tree.Map[KeyUse]]
+	counts   map[string]int
 }
+
+// now returns what hosts refer to.
+func (u *uses) now() Uses { return Uses{u.backends.Map(), u.users.Map(), u.keys.Map()} }
 
 // change counts what a host refers to, n times.
 func (u *uses) change(host *Host, n int) {
@@ -44,21 +49,22 @@ func (u *uses) change(host *Host, n int) {
 		last = rule
 		rule.eachBackend(func(backend Backend) {
 			key := backend.String()
-			u.count("b"+key, n, func() { u.Backends = u.Backends.With(key, backend) }, func() { u.Backends = u.Backends.Without(key) })
+			u.count("b"+key, n, func() { u.backends.Set(key, backend) }, func() { u.backends.Delete(key) })
 		})
 		if rule.BasicAuth != nil {
 			name := rule.BasicAuth.Secret
-			u.count("u"+name, n, func() { u.Users = u.Users.With(name, true) }, func() { u.Users = u.Users.Without(name) })
+			u.count("u"+name, n, func() { u.users.Set(name, true) }, func() { u.users.Delete(name) })
 		}
 		if rule.JWT != nil && rule.JWT.KeysFrom != (KeySource{}) {
 			source, name := fmt.Sprintf("%q", rule.JWT.KeysFrom), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index)
+			rules, _ := u.keys.Get(source)
 			u.count("k"+source+name, n, func() {
-				u.Keys = u.Keys.With(source, u.Keys.Value(source).With(name, KeyUse{rule.JWT.KeysFrom, rule.Route, rule.Index}))
+				u.keys.Set(source, rules.With(name, KeyUse{rule.JWT.KeysFrom, rule.Route, rule.Index}))
 			}, func() {
-				if rules := u.Keys.Value(source).Without(name); rules.Len() == 0 {
-					u.Keys = u.Keys.Without(source)
+				if rules = rules.Without(name); rules.Len() == 0 {
+					u.keys.Delete(source)
 				} else {
-					u.Keys = u.Keys.With(source, rules)
+					u.keys.Set(source, rules)
 				}
 			})
 		}
