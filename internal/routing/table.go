@@ -127,8 +127,8 @@ func (r *Rule) RateLimitScope() string {
 	return r.Kind + "/" + r.Route + "/" + strconv.Itoa(r.Index)
 }
 
-// HostKey returns the key of a hostname: reversed, so that a key begins with that of each wildcard that includes it. The
-// key of an exact hostname ends in "!".
+// HostKey returns the key of a hostname: reversed, so that a key begins with that of each wildcard that includes it.
+// The key of an exact hostname ends in "!".
 func HostKey(hostname string) string {
 	wildcard, isWildcard := strings.CutPrefix(hostname, "*")
 	key := []byte(wildcard)

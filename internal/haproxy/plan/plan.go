@@ -104,8 +104,8 @@ var reasons = []string{
 // are there when they are needed again.
 func Diff(desired, running ir.Config) Plan { return Change(running, desired, running) }
 
-// Change is Diff for a HAProxy that runs all of a configuration, and besides what has been used before. It looks only at
-// what that configuration and the desired one do not share.
+// Change is Diff for a HAProxy that runs all of a configuration, and besides what has been used before. It looks only
+// at what that configuration and the desired one do not share.
 func Change(before, desired, running ir.Config) Plan {
 	if reason := reloadReason(desired, running); reason != "" {
 		return Plan{Reload: reason, After: desired}
