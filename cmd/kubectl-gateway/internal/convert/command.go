@@ -99,7 +99,9 @@ func (c *command) print(r *reader, result *ingress.Result, objects []*unstructur
 	if r.Configuration == nil && result.Ingresses > 0 {
 		c.Warn("the ConfigMap of ingress-nginx's controller is not known: give it, too, for the settings of all Ingresses")
 	}
-	if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ListenerSet" && o.GetNamespace() != r.Namespace }) {
+	if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "ListenerSet" && o.GetNamespace() != r.Namespace
+	}) {
 		c.Warn("certificates of other namespaces than %s need gateway-copier: apply artifacts/copier/copier.yaml", r.Namespace)
 	}
 	if err := c.write(objects); err != nil {
