@@ -86,7 +86,7 @@ func TestObjectsInSeveralNamespaces(t *testing.T) {
 				}},
 			})
 		}
-		g.Routes, g.MaxConnections = model.Ordered(made...), 1000
+		g.Routes, g.MaxConnections, g.MaxHeaders, g.MaxHeaderBytes = model.Ordered(made...), 1000, 100, 16384
 		return g
 	}
 	objects.put(gateway(), "shop", "api", newEndpoint(t, "shop"))

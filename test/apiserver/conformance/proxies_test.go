@@ -92,7 +92,7 @@ func (s *cluster) input(ctx context.Context, state *state, parent gatewayapi.Par
 		Table: table, Backends: map[routing.Backend]render.BackendState{}, Certificates: map[string][]render.Certificate{},
 		Authorities: map[string][]byte{}, Paths: p.paths, Bind: render.Bind{Addresses: []string{p.address}},
 	}
-	in.Table.MaxConnections = 1000
+	in.Table.MaxConnections, in.Table.MaxHeaders, in.Table.MaxHeaderBytes = 1000, 100, 16384
 	for _, backend := range table.Backends() {
 		found, err := s.backend(ctx, state, backend)
 		if err != nil {
