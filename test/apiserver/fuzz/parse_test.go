@@ -19,7 +19,7 @@ const (
 var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|bodies of requests|claims of tokens))?|listen (mirrors|auth|counted) from common|` +
 		`defaults (common|tcp|(routing|backends) from common|` + requests + ` from backends|` + connections + ` from tcp)|` +
-		`peers pods|cache responses|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
+		`peers pods|cache responses|ring measured|log-profile measured|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
 		`backend (((connections|requests)-of|decisions|concurrent|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9A-Za-z]{22})? from ` + requests + `|\.tcp(\.[0-9A-Za-z]{22})? from ` + connections + `)))$`)
 
@@ -28,7 +28,8 @@ var (
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.bufsize.small", "tune.http.maxhdr", "tune.h2.max-frame-size", "tune.memory.hot-size",
 			"tune.pattern.cache-size", "tune.max-rules-at-once", "tune.lua.bool-sample-conversion", "tune.lua.openlibs", "tune.lua.maxmem",
 			"tune.lua.log.loggers", "lua-load-per-thread", "localpeer", "tune.stick-counters"},
-		"peers":  {"bind", "server", "table"},
+		"peers": {"bind", "server", "table"},
+		"ring":  {"format", "maxlen", "size", "timeout", "server"}, "log-profile": {"on"},
 		"cache":  {"total-max-size", "max-object-size", "max-age", "process-vary"},
 		"listen": {"bind", "timeout", "option", "http-request", "http-response", "use_backend"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
@@ -39,7 +40,7 @@ var (
 	// actions are the second words of rules.
 	actions = map[string][]string{
 		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
-			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-query", "replace-path", "replace-value", "cache-use"},
+			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-query", "replace-path", "replace-value", "cache-use"},
 		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "unset-var", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "replace-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
 		"http-check":          {"send", "expect"},
@@ -47,7 +48,7 @@ var (
 		"compression":         {"algo-res", "type-res", "minsize-res"},
 		"tcp-request":         {"content", "inspect-delay", "connection", "session"},
 		"option": {"dontlognull", "http-ignore-probes", "httpclose", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers",
-			"http-drop-request-trailers"},
+			"http-drop-request-trailers", "allbackups"},
 	}
 )
 

@@ -23,8 +23,9 @@ func (g *generator) repair(spec object) {
 		g.refer(spec, route, "TLS")
 	}
 	for _, backend := range elements(spec["backends"]) {
-		repairBackend(backend)
+		g.repairBackend(backend)
 	}
+	g.repairDuration(spec, "drainTimeout")
 	repairErrorPages(spec)
 	g.shareBackends(spec)
 }
@@ -109,7 +110,7 @@ func repairListenerFilters(listener object) {
 	var kept []any
 	secured := false
 	for _, filter := range elements(listener["filters"]) {
-		repairRateLimit(filter)
+		repairFilter(filter)
 		kind := fmt.Sprint(filter["type"])
 		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache"}, kind) {
 			continue
@@ -132,10 +133,17 @@ func repairListenerFilters(listener object) {
 	}
 }
 
-// repairRateLimit: it has limits, concurrent or both.
-func repairRateLimit(filter object) {
+// repairFilter: a RateLimit has limits, concurrent or both, and a JWT has its keys from one place.
+func repairFilter(filter object) {
 	if limit, ok := filter["rateLimit"].(object); ok && len(limit) == 0 {
 		limit["concurrent"] = object{"requests": 1}
+	}
+	if keys, ok := at(filter, "jwt", "keys").(object); ok {
+		for i, place := range sortedKeys(keys) {
+			if i > 0 {
+				delete(keys, place)
+			}
+		}
 	}
 }
 
@@ -196,7 +204,7 @@ func (g *generator) repairRule(rule object) {
 	answered, prefix, personal := false, false, false
 	filters := elements(rule["filters"])
 	for _, filter := range filters {
-		repairRateLimit(filter)
+		repairFilter(filter)
 		for _, kind := range []string{"requestRedirect", "urlRewrite"} {
 			if path, ok := at(filter, kind, "path").(object); ok {
 				prefix = prefix || path["type"] == "ReplacePrefixMatch"
@@ -295,13 +303,25 @@ func (g *generator) repairTimes(rule object) {
 	}
 }
 
-func repairBackend(backend object) {
+func (g *generator) repairBackend(backend object) {
 	check, ok := backend["healthCheck"].(object)
 	if ok && check["path"] == nil {
 		delete(check, "hostname")
 	}
 	if !ok {
 		delete(backend, "outlierDetection")
+	}
+	if balancing, ok := backend["loadBalancing"].(object); ok && !slices.Contains([]any{"SourceIP", "URI", "Header"}, balancing["algorithm"]) {
+		delete(balancing, "hashBalanceFactor")
+	}
+	g.repairDuration(at(backend, "waitForEndpoint"), "timeout")
+	g.repairDuration(at(backend, "loadBalancing"), "slowStart")
+}
+
+// repairDuration makes most durations ones that are neither too short nor too long.
+func (g *generator) repairDuration(in any, field string) {
+	if values, ok := in.(object); ok && values[field] != nil && g.chance(90) {
+		values[field] = pick(g, "1s", "2m30s", "1500ms", "0h4m")
 	}
 }
 
