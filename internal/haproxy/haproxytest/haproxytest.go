@@ -87,8 +87,10 @@ func Start(t testing.TB, paths ir.Paths, files map[string][]byte) *Instance {
 		close(h.exited)
 	}()
 	t.Cleanup(h.cleanup)
-	watchdog := time.AfterFunc(maxLifetime, h.hangs)
-	t.Cleanup(func() { watchdog.Stop() })
+	if _, isBenchmark := t.(*testing.B); !isBenchmark { // those have the timeout of go test alone
+		watchdog := time.AfterFunc(maxLifetime, h.hangs)
+		t.Cleanup(func() { watchdog.Stop() })
+	}
 	h.waitFor(h.WorkerSocket, "show info\n")
 	h.waitFor(h.MasterSocket, "show proc\n")
 	return h
