@@ -398,12 +398,17 @@ func createService(t *testing.T, namespace, name string, port int32) {
 // report writes what a proxy pod reports, as its agent does.
 func report(t *testing.T, namespace, gateway, pod string, generation int64, problems ...*applyappv1.ProxyProblemApplyConfiguration) {
 	t.Helper()
+	writeReport(t, namespace, gateway, pod, applyappv1.GatewayProxyStatus().WithObservedGeneration(generation).WithProblems(problems...))
+}
+
+// writeReport writes a whole report at once: the operator may act on each write.
+func writeReport(t *testing.T, namespace, gateway, pod string, status *applyappv1.GatewayProxyStatusApplyConfiguration) {
+	t.Helper()
 	proxied, err := server.App.AppV1().Gateways(namespace).Get(t.Context(), gateway, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := applyappv1.GatewayProxyStatus().WithGateway(applyappv1.ProxiedGateway().WithName(gateway).WithUID(proxied.UID)).
-		WithObservedGeneration(generation).WithProblems(problems...)
+	status.WithGateway(applyappv1.ProxiedGateway().WithName(gateway).WithUID(proxied.UID))
 	proxy := applyappv1.GatewayProxy(pod, namespace).WithLabels(proxypod.SelectorLabels(gateway)).WithStatus(status)
 	proxies, options := server.App.AppV1().GatewayProxies(namespace), metav1.ApplyOptions{FieldManager: "gateway-agent", Force: true}
 	if _, err = proxies.Apply(t.Context(), proxy, options); err == nil {
