@@ -53,20 +53,28 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does. Each
-// has a hostname and a Service of its own, with five endpoints.
+// BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does: another
+// path, or another Service that no route had before. Each has a hostname and a Service of its own, with five endpoints.
 func BenchmarkHTTPRoute(b *testing.B) {
 	for _, routes := range []int{300, 3000, 10_000} {
-		b.Run(fmt.Sprint("routes=", routes), func(b *testing.B) {
-			r := newAttachedRig(b, routes)
-			generation := 1
+		r := newAttachedRig(b, routes)
+		generation := 1
+		edit := func(b *testing.B, change func(*gatewayv1.HTTPRoute)) {
 			r.measure(b, func() {
 				generation++
-				r.putRoute(7, generation)
+				route := r.httpRoute(7, generation)
+				change(route)
+				r.putRoute(route)
 			})
 			if got := len(r.agent.state.sure().allOrigins()); got != routes+1 {
 				b.Fatalf("%d objects are live", got)
 			}
+		}
+		b.Run(fmt.Sprint("path/routes=", routes), func(b *testing.B) { edit(b, func(*gatewayv1.HTTPRoute) {}) })
+		b.Run(fmt.Sprint("service/routes=", routes), func(b *testing.B) {
+			edit(b, func(route *gatewayv1.HTTPRoute) {
+				route.Spec.Rules[0].BackendRefs[0].Name = gatewayv1.ObjectName(fmt.Sprint("service-", routes+generation%2))
+			})
 		})
 	}
 }
@@ -85,9 +93,13 @@ func newAttachedRig(b *testing.B, routes int) *passRig {
 		}
 		return nil
 	})
-	for i := range routes {
-		r.put(own.slices, newSlice(fmt.Sprint("service-", i), 1000, newReady("127.0.0.1"), newReady("127.0.0.2"), newReady("127.0.0.3"), newReady("127.0.0.4"), newReady("127.0.0.5")))
-		r.putRoute(i, 1)
+	for i := range routes + 2 {
+		service := fmt.Sprint("service-", i)
+		r.put(own.services, newService(service))
+		r.put(own.slices, newSlice(service, 1000, newReady("127.0.0.1"), newReady("127.0.0.2"), newReady("127.0.0.3"), newReady("127.0.0.4"), newReady("127.0.0.5")))
+		if i < routes {
+			r.putRoute(r.httpRoute(i, 1))
+		}
 	}
 	r.agent.pass(b.Context())
 	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
@@ -97,8 +109,7 @@ func newAttachedRig(b *testing.B, routes int) *passRig {
 }
 
 // putRoute makes the agent see a route.
-func (r *passRig) putRoute(i, generation int) {
-	route := r.httpRoute(i, generation)
+func (r *passRig) putRoute(route *gatewayv1.HTTPRoute) {
 	r.put(r.agent.watch.namespaces[namespace].resources["httproutes"], route)
 	r.agent.watch.onResource(namespace, "httproutes").AddFunc(route)
 }

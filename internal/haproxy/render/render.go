@@ -69,7 +69,7 @@ type causes struct {
 // Render makes the configuration. changed are the Service ports whose state is another one than in the Input before.
 func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 	basis := in
-	basis.Backends, basis.Table.Policies = nil, nil
+	basis.Backends, basis.Table.Policies, basis.Table.Uses = nil, nil, routing.Uses{}
 	basis.Table.Listeners = slices.Clone(in.Table.Listeners)
 	for i := range basis.Table.Listeners {
 		basis.Table.Listeners[i].Hosts = tree.Map[*routing.Host]{}
