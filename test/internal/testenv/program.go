@@ -94,6 +94,14 @@ func Start(t testing.TB, env []string, path string, args ...string) *Program {
 		close(p.done)
 	}()
 	t.Cleanup(func() {
+		if t.Failed() {
+			// Go programs print what each goroutine does, and end.
+			_ = p.command.Process.Signal(syscall.SIGQUIT)
+			select {
+			case <-p.done:
+			case <-time.After(time.Second):
+			}
+		}
 		p.Kill()
 		if t.Failed() {
 			t.Logf("%s %v printed:\n%s", filepath.Base(path), args, p.Output())
