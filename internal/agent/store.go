@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/logging"
@@ -147,19 +148,27 @@ func (s *store) write(id string, files map[string][]byte, proven bool) error {
 	return nil
 }
 
-// fill writes the files of a configuration.
+// fill writes the files of a configuration, all at once: a busy disk takes about as long for many as for one.
 func (s *store) fill(dir string, files map[string][]byte, proven bool) error {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	var writing sync.WaitGroup
+	errs := make([]error, len(files))
+	for i, name := range slices.Sorted(maps.Keys(files)) {
 		content, path := files[name], filepath.Join(dir, name)
 		if before, ok := s.newest.files[name]; ok && bytes.Equal(before, content) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
 			continue
 		}
-		if err := s.writeFile(path, content); err != nil {
-			return fmt.Errorf("failed to write %s: %w", name, err)
-		}
+		writing.Go(func() {
+			if err := writeFile(path, content); err != nil {
+				errs[i] = fmt.Errorf("failed to write %s: %w", name, err)
+			}
+		})
+	}
+	writing.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if proven {
-		if err := s.writeFile(filepath.Join(dir, provenName), checksum(files)); err != nil {
+		if err := writeFile(filepath.Join(dir, provenName), checksum(files)); err != nil {
 			return fmt.Errorf("failed to mark a configuration: %w", err)
 		}
 	}
@@ -190,7 +199,7 @@ func (s *store) prove(id string) error {
 	files, err := s.read(id)
 	mark := filepath.Join(s.dir(id), provenName)
 	if err == nil {
-		err = s.writeFile(mark+".next", checksum(files))
+		err = writeFile(mark+".next", checksum(files))
 	}
 	if err == nil {
 		err = os.Rename(mark+".next", mark)
@@ -207,7 +216,7 @@ func (s *store) serve() error {
 	if s.served {
 		return nil
 	}
-	if err := s.writeFile(s.servedFile(), nil); err != nil {
+	if err := writeFile(s.servedFile(), nil); err != nil {
 		return fmt.Errorf("failed to note that the pod serves: %w", err)
 	}
 	s.served = true
@@ -241,7 +250,7 @@ func (s *store) prune(keep string) error {
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
 // writeFile returns when the content is on the disk, where it survives a crash of the machine. The mark may get lost.
-func (s *store) writeFile(path string, content []byte) error {
+func writeFile(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
 		return err
