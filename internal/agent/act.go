@@ -28,14 +28,16 @@ const (
 
 // chooseAction returns what to do, by state.decide. If that is a reload, it asks HAProxy about old workers first.
 func (a *Agent) chooseAction(ctx context.Context, now time.Time) action {
-	fallback := func() configuration {
-		return a.state.good.inputs(a.source.Cluster).render(a.options.Paths, a.options.Bind)
-	}
-	next := a.state.decide(a.wanted, fallback, false, now)
+	next := a.state.decide(a.wanted, a.goodNow, false, now)
 	if next.kind == actionReload && a.isCrowded(ctx, now) {
-		next = a.state.decide(a.wanted, fallback, true, now)
+		next = a.state.decide(a.wanted, a.goodNow, true, now)
 	}
 	return next
+}
+
+// goodNow returns what was loaded last, with the endpoints of now.
+func (a *Agent) goodNow() configuration {
+	return a.state.good.inputs(a.source.Cluster).render(a.options.Paths, a.options.Bind)
 }
 
 // isCrowded reports whether a reload must wait because of old workers. It never waits while it is not known what

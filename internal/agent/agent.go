@@ -114,6 +114,8 @@ type Agent struct {
 	}
 	// problem is why the last pass could not do what it wanted, if not because of what it loaded.
 	problem string
+	// fault is the panic that keeps the loop from finding out what is wanted; "": none.
+	fault string
 }
 
 // New returns an agent. Nothing runs before Run.
@@ -222,7 +224,7 @@ func (a *Agent) pass(ctx context.Context) {
 	waited := a.delay.observe(a.state.running.worker.PID != 0)
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
-	if a.observeInputs(ctx, time.Now()) {
+	if a.observe(ctx, time.Now()) {
 		next := a.chooseAction(ctx, time.Now())
 		changed, err := a.act(ctx, next)
 		a.problem = ""
@@ -232,7 +234,7 @@ func (a *Agent) pass(ctx context.Context) {
 		case err != nil:
 			logging.Errorf("Version %s: %v", a.wanted.version, err)
 			a.problem = err.Error()
-		case !next.fallback && (changed || next.kind == actionNone) && a.state.isKnown() && !a.state.disk.partial:
+		case a.fault == "" && !next.fallback && (changed || next.kind == actionNone) && a.state.isKnown() && !a.state.disk.partial:
 			a.delay.end(waited || changed)
 		}
 	}
@@ -298,9 +300,12 @@ func (a *Agent) reportState() {
 
 // problems returns what keeps the wanted configuration from being live.
 func (a *Agent) problems() []appv1.ProxyProblem {
-	reason, message := appv1.ProblemWriteFailed, cmp.Or(a.problem, a.state.disk.problem)
+	about, reason, message := a.wanted.version, appv1.ProblemWriteFailed, cmp.Or(a.problem, a.state.disk.problem)
 	if refused, ok := a.state.refused.of(&a.wanted); ok {
 		reason, message = appv1.ProblemLoadFailed, refused.message
+	}
+	if a.fault != "" {
+		about, reason, message = version{origins: a.inputs.origins}, appv1.ProblemLoadFailed, a.fault
 	}
 	if a.state.running.failing {
 		reason, message = appv1.ProblemHAProxyNotAnswering, "HAProxy does not answer; its log says why"
@@ -308,7 +313,7 @@ func (a *Agent) problems() []appv1.ProxyProblem {
 	if message == "" {
 		return nil
 	}
-	return []appv1.ProxyProblem{a.newGatewayProblem(a.wanted.version, reason, message)}
+	return []appv1.ProxyProblem{a.newGatewayProblem(about, reason, message)}
 }
 
 // newGatewayProblem is a problem of a version of the Gateway as a whole.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -52,10 +53,31 @@ func (a *Agent) observeHAProxy(ctx context.Context, now time.Time) {
 	}
 }
 
+// observe finds out what is wanted, as observeInputs does. If that panics, what was loaded last is wanted, with the
+// endpoints of now, and the next pass looks at everything anew.
+func (a *Agent) observe(ctx context.Context, now time.Time) (known bool) {
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			a.fault = ""
+			return
+		}
+		before := a.fault
+		if a.fault = model.Panic(cause); a.fault != before {
+			logging.Errorf("Going on with what was loaded last: %s\n%s", a.fault, debug.Stack())
+		}
+		a.inputs.forget()
+		if known = a.state.good != nil; known {
+			a.wanted = a.goodNow()
+		}
+	}()
+	return a.observeInputs(ctx, now)
+}
+
 // observeInputs finds out what is wanted. It returns false if that is not known yet. Once known, it stays known, even
 // if the Gateway was deleted: the agent does not end the pod.
 func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
-	changes, ok := a.source.Changes()
+	changes, ok := a.source.Changes(a.fault != "")
 	if !ok {
 		return false
 	}
@@ -99,18 +121,23 @@ type inputs struct {
 	awaiting bool
 }
 
+// forget forgets what was made of the objects. All of them are looked at next.
+func (in *inputs) forget() {
+	in.compiler, in.renderer, in.states, in.used = routing.Compiler{}, render.Renderer{}, nil, tree.Map[model.Backend]{}
+}
+
 // observeObjects takes in new objects. It returns whether there are any.
 func (in *inputs) observeObjects(changes *Changes) bool {
 	if in.resources = changes.Resources; changes.Gateway == nil {
 		return false
 	}
+	in.uid, in.origins, in.routes = changes.UID, changes.Gateway.Origins, changes.Gateway.Routes
 	in.compiler.Check = filters.Problem
 	table, problems := in.compiler.Compile(changes.Gateway)
 	for _, p := range problems {
 		logging.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
 			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)
 	}
-	in.uid, in.origins, in.routes = changes.UID, changes.Gateway.Origins, changes.Gateway.Routes
 	in.table = table
 	return true
 }

@@ -15,8 +15,9 @@ import (
 type Source struct {
 	// Run follows the objects until ctx ends. It calls changed, which does not block, when Changes has something new.
 	Run func(ctx context.Context, changed func())
-	// Changes returns what changed since it was called last; false: not all objects were seen yet.
-	Changes func() (Changes, bool)
+	// Changes returns what changed since it was called last; false: not all objects were seen yet. anew forgets what it
+	// returned before.
+	Changes func(anew bool) (Changes, bool)
 	// Cluster has the Services and EndpointSlices as they are now.
 	Cluster endpoints.Cluster
 	// Pods returns the proxy pods of the Gateway, with the own one; nil: there are no others.

@@ -19,6 +19,7 @@ import (
 type memory struct {
 	mu      sync.Mutex
 	changes Changes
+	gateway *model.Gateway
 	ports   map[string]int32
 	changed func()
 }
@@ -32,11 +33,15 @@ func (m *memory) source() Source {
 			changed()
 			<-ctx.Done()
 		},
-		Changes: func() (Changes, bool) {
+		Changes: func(anew bool) (Changes, bool) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			changes := m.changes
-			m.changes = Changes{}
+			if m.changes = (Changes{}); changes.Gateway != nil {
+				m.gateway = changes.Gateway
+			} else if anew {
+				changes.Gateway = m.gateway
+			}
 			return changes, true
 		},
 		Cluster: endpoints.Cluster{

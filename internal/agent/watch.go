@@ -112,10 +112,14 @@ func (w *watcher) gateway() *appv1.Gateway {
 	return nil
 }
 
-// changes returns what changed since the last call. A deleted Gateway is no change: the agent does not end the pod.
-func (w *watcher) changes() (Changes, bool) {
+// changes returns what changed since the last call, or all there is. A deleted Gateway is no change: the agent does not
+// end the pod.
+func (w *watcher) changes(anew bool) (Changes, bool) {
 	if !w.synced() {
 		return Changes{}, false
+	}
+	if anew {
+		w.seen, w.index = nil, nil
 	}
 	gateway := w.gateway()
 	if gateway != nil {

@@ -191,7 +191,7 @@ func TestRefusedResourcesHoldNothingUp(t *testing.T) {
 			r.refuseLists("tcproutes", refuse("tcproutes"))
 			r.attach("httproutes", "tcproutes")
 			r.eventually("the agent has the Gateway", func() error {
-				if changes, ok := r.agent.watch.changes(); !ok || changes.Gateway == nil {
+				if changes, ok := r.agent.watch.changes(false); !ok || changes.Gateway == nil {
 					return errors.New("not yet")
 				}
 				return nil
@@ -207,9 +207,9 @@ func TestRefusedResourcesHoldNothingUp(t *testing.T) {
 			return true, nil, apierrors.NewInternalError(errors.New("no"))
 		})
 		r.attach("tcproutes")
-		r.agent.watch.changes()
+		r.agent.watch.changes(false)
 		<-asked
-		if changes, ok := r.agent.watch.changes(); ok {
+		if changes, ok := r.agent.watch.changes(false); ok {
 			t.Errorf("there is %v though some objects may be there that were not seen", changes.Gateway)
 		}
 	})
@@ -223,7 +223,7 @@ func TestWatchesEnd(t *testing.T) {
 	routes := func(want int) {
 		t.Helper()
 		r.eventually("the routes are seen", func() error {
-			r.agent.watch.changes()
+			r.agent.watch.changes(false)
 			if got := len(r.agent.watch.namespaces[namespace].objects(testRoutes)); got != want {
 				return errors.New("not yet")
 			}

@@ -62,16 +62,30 @@ func (c *attachedRoute) compileRule(index int, check Check) (*Rule, []session) {
 	if from.Refused != "" { // a problem of the Gateway says so
 		return failing(rule), nil
 	}
-	sessions := compileSessions(rule, from.Backends)
-	if problem := filterProblem(rule, sessions, check); problem != "" {
-		alone := *rule
-		if alone.Action = from.Action; filterProblem(&alone, compileSessions(&alone, from.Backends), check) == "" {
-			problem = "with the filters of its listener, " + problem
-		}
+	sessions, problem := checkRule(rule, from, check)
+	if problem != "" {
 		c.problem("requests for rules[%d] are answered with 500: %s", index, problem)
 		return failing(rule), nil
 	}
 	return rule, sessions
+}
+
+// checkRule returns what happens to the requests of clients that have a session, and the parts of a rule that cannot be
+// carried out, "" if there are none. A rule that makes the check panic cannot be carried out.
+func checkRule(rule *Rule, from *model.Rule, check Check) (sessions []session, problem string) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			problem = model.Panic(cause)
+		}
+	}()
+	sessions = compileSessions(rule, from.Backends)
+	if problem = filterProblem(rule, sessions, check); problem != "" {
+		alone := *rule
+		if alone.Action = from.Action; filterProblem(&alone, compileSessions(&alone, from.Backends), check) == "" {
+			problem = "with the filters of its listener, " + problem
+		}
+	}
+	return sessions, problem
 }
 
 // filterProblem returns the parts of a rule's filters that cannot be carried out, "" if there are none.

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
+	source "gateway/internal/source/appv1"
 )
 
 // compileOne returns what is made of a rule, which is given without its braces.
@@ -153,5 +155,35 @@ func TestExpressionsOfEncodedPaths(t *testing.T) {
 		if refused != (len(problems) == 1) {
 			t.Errorf("a query parameter with %s: got %+v, refused %t", expression, problems, refused)
 		}
+	}
+}
+
+// TestAPanicOfACheckStaysWithItsRule: the rule is closed at its matches, and all others go on.
+func TestAPanicOfACheckStaysWithItsRule(t *testing.T) {
+	gateway := source.Translate(&appv1.Gateway{Spec: *parseSpec(t, `
+listeners: [{name: http, port: 80}]
+routes:
+- name: r
+  rules:
+  - {matches: [{path: {value: /good}}], backendRefs: [{name: a, port: 1}]}
+  - {matches: [{path: {value: /bad}}], backendRefs: [{name: a, port: 1}]}
+`)})
+	table, problems := routing.Compile(gateway, func(rule *routing.Rule) string {
+		if rule.Index == 1 {
+			panic("a bug")
+		}
+		return ""
+	})
+	const want = `
+http :80 ""
+  "" prefix /good/ -> r/0 a:1*1
+  "" prefix /bad/ -> r/1
+`
+	if got := "\n" + format(table); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	const message = `route "r": requests for rules[1] are answered with 500: this is a bug, please report it: panic: a bug, at routing_test.`
+	if len(problems) != 1 || !strings.HasPrefix(problems[0].Message, message) || !strings.Contains(problems[0].Message, ", routing.filterProblem:") {
+		t.Errorf("the problems are %+v", problems)
 	}
 }

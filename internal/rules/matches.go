@@ -13,9 +13,9 @@ func (r *rule) addMatches(all []gatewayv1.HTTPRouteMatch) {
 		r.Matches = AnyRequest
 		return
 	}
-	r.Matches = make([]model.Match, len(all))
+	matches := make([]model.Match, len(all))
 	for i := range all {
-		from, match, path := &all[i], &r.Matches[i], or(all[i].Path, gatewayv1.HTTPPathMatch{})
+		from, match, path := &all[i], &matches[i], or(all[i].Path, gatewayv1.HTTPPathMatch{})
 		*match = model.Match{PathType: model.Prefix, Path: orText(path.Value, "/"), Method: string(or(from.Method, ""))}
 		switch orText(path.Type, gatewayv1.PathMatchPathPrefix) {
 		case gatewayv1.PathMatchExact:
@@ -33,6 +33,7 @@ func (r *rule) addMatches(all []gatewayv1.HTTPRouteMatch) {
 			match.Query = r.withCondition(match.Query, (*string)(param.Type), string(param.Name), param.Value)
 		}
 	}
+	r.Matches = matches
 }
 
 // withCondition adds a condition on a header or parameter. Of several for one name, the Gateway API lets the first

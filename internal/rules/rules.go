@@ -55,8 +55,10 @@ type rule struct {
 var AnyRequest = []model.Match{{PathType: model.Prefix, Path: "/"}}
 
 // Translate translates a rule to an empty one, and returns the problems of references. Without an Action and Backends,
-// the requests are answered with 500. A rule for connections has backendRefs only.
+// the requests are answered with 500. A rule for connections has backendRefs only. A rule that makes this panic is
+// refused.
 func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []Problem {
+	defer contain(to)
 	t.last = rule{Translator: t, Rule: to, from: from, kinds: t.last.kinds[:0]}
 	r := &t.last
 	r.addMatches(from.Matches)
@@ -78,6 +80,17 @@ func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []
 		r.Action, r.Backends = model.Action{Refused: r.Refused}, nil
 	}
 	return r.unresolved
+}
+
+// contain is deferred. It refuses a rule whose translation panics, and ends the panic. While the matches of the rule
+// are not known, it stands for all requests of its hostnames.
+func contain(to *model.Rule) {
+	if cause := recover(); cause != nil {
+		*to = model.Rule{Matches: to.Matches, Action: model.Action{Refused: model.Panic(cause)}}
+		if len(to.Matches) == 0 {
+			to.Matches = AnyRequest
+		}
+	}
 }
 
 // refuse notes why the rule cannot be carried out. The first reason counts.

@@ -26,33 +26,62 @@ func routeTo(name, service string) string {
 	return strings.NewReplacer("web, name: api}", "web, name: "+name+"}", "{name: api,", "{name: "+service+",").Replace(route)
 }
 
+// gatewayWith returns a Gateway of namespace web that has a GatewayConfig.
+func gatewayWith(name, config string) string {
+	return strings.NewReplacer("name: shop}", "name: "+name+"}", "gatewayClassName: app", "gatewayClassName: app\n"+
+		"  infrastructure: {parametersRef: {group: app.example.com, kind: GatewayConfig, name: "+config+"}}",
+	).Replace(strings.Split(shop, "\n---")[3])
+}
+
 const (
-	bug        = "the operator fails at it: this is a bug, please report it with the operator's log: "
-	wrongType  = "panic: interface conversion: interface {} is *v1.Pod, not "
-	atServices = "parents[0] Accepted=False InternalError: " + bug + wrongType + "*v1.Service"
+	bug       = "the operator fails at it: this is a bug, please report it with the operator's log: "
+	wrongType = "panic: interface conversion: interface {} is *v1.Pod, not "
+	atConfigs = "Accepted=False InternalError: " + bug + wrongType + "*v1.GatewayConfig"
 )
 
-// TestAPanicStaysWithItsRoute: the other routes, and the data plane, are looked after as ever.
-func TestAPanicStaysWithItsRoute(t *testing.T) {
+// TestAPanicStaysWithItsRule: it is refused, as agents refuse it, and the other routes are looked after as ever.
+func TestAPanicStaysWithItsRule(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(routeTo("bad", "bad"))
+	f.put(routeTo("good", "api"))
+	f.catchUp()
+	panicAt(f, f.inputs.Services.Core().V1().Services().Informer())
+	writes, err := f.sync()
+	if err != nil || len(f.controller.faults) != 0 {
+		t.Errorf("got %v, and the faults %v", err, f.controller.faults)
+	}
+	f.expectWrites(writes, "update gateways/status web/shop", "update httproutes/status web/bad", "update httproutes/status web/good")
+	const refused = "parents[0] Accepted=False UnsupportedValue: requests are answered with 500: rules[0]: " +
+		"this is a bug, please report it: " + wrongType + "*v1.Service, at "
+	if conditions := f.conditions(routeKind("HTTPRoute"), "web", "bad"); !strings.HasPrefix(conditions[0], refused) {
+		t.Errorf("the route has\n  %s", strings.Join(conditions, "\n  "))
+	}
+	f.expectConditions(routeKind("HTTPRoute"), "web", "good", "parents[0] Accepted=True Accepted")
+}
+
+// TestAPanicStaysWithItsObject: whichever it is of many, all others are looked after as ever.
+func TestAPanicStaysWithItsObject(t *testing.T) {
 	for _, at := range []int{0, 1, 7, 20} {
-		t.Run(fmt.Sprintf("route %d", at), func(t *testing.T) {
+		t.Run(fmt.Sprintf("Gateway %d", at), func(t *testing.T) {
 			f := newFixture(t, shop)
 			f.settle()
 			for i := range 21 {
-				f.put(routeTo(fmt.Sprintf("r%02d", i), "api"))
+				f.put(gatewayWith(fmt.Sprintf("g%02d", i), "good"))
 			}
-			bad := fmt.Sprintf("r%02d", at)
-			f.put(routeTo(bad, "bad"))
-			f.put(routeTo("also", "bad"))
+			bad := fmt.Sprintf("g%02d", at)
+			f.put(gatewayWith(bad, "bad"))
+			f.put(gatewayWith("also", "bad"))
+			f.put("apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: good}\n")
 			f.catchUp()
-			panicAt(f, f.inputs.Services.Core().V1().Services().Informer())
+			panicAt(f, f.inputs.Configs.Informer())
 			writes, err := f.sync()
-			if err != nil || len(writes) != 23 { // 22 routes, and the Gateway that counts them
+			if err != nil || len(writes) != 22+20 { // 22 statuses, and 20 Gateways of our own
 				t.Errorf("got %v, and wrote %q", err, writes)
 			}
-			f.expectConditions(routeKind("HTTPRoute"), "web", bad, atServices)
-			f.expectConditions(routeKind("HTTPRoute"), "web", "also", atServices)
-			f.expectConditions(routeKind("HTTPRoute"), "web", "r13", "parents[0] Accepted=True Accepted")
+			f.expectConditions(routeKind("Gateway"), "web", bad, atConfigs)
+			f.expectConditions(routeKind("Gateway"), "web", "also", atConfigs)
+			f.expectConditions(routeKind("Gateway"), "web", "g13", "Accepted=True Accepted")
 		})
 	}
 }
@@ -61,7 +90,7 @@ func TestAPanicStaysWithItsRoute(t *testing.T) {
 func TestAFaultyObjectIsTriedAgain(t *testing.T) {
 	f := newFixture(t, shop)
 	f.settle()
-	informer := f.inputs.Services.Core().V1().Services().Informer()
+	informer := f.inputs.Configs.Informer()
 	put := func(document string) {
 		t.Helper()
 		f.put(document)
@@ -73,31 +102,31 @@ func TestAFaultyObjectIsTriedAgain(t *testing.T) {
 		if _, err := f.sync(); err != nil {
 			t.Fatal(err)
 		}
-		f.expectConditions(routeKind("HTTPRoute"), "web", "bad", condition)
+		f.expectConditions(routeKind("Gateway"), "web", "bad", condition)
 		if len(f.controller.faults) != faults {
 			t.Errorf("known are %v, want %d", f.controller.faults, faults)
 		}
-		f.catchUpKind(routeKind("HTTPRoute"))
+		f.catchUpKind(routeKind("Gateway"))
 	}
-	const accepted = "parents[0] Accepted=True Accepted"
-	put(routeTo("bad", "bad"))
-	expect(atServices, 1)
+	const missing = "Accepted=False InvalidParameters: infrastructure.parametersRef: there is no GatewayConfig web/"
+	put(gatewayWith("bad", "bad"))
+	expect(atConfigs, 1)
 	f.now = f.now.Add(retryFaulty)
-	expect(atServices, 1)
+	expect(atConfigs, 1)
 	must(t, informer.GetIndexer().Replace(nil, ""))
 	f.now = f.now.Add(retryFaulty - time.Second)
-	expect(atServices, 1)
+	expect(atConfigs, 1)
 	f.now = f.now.Add(time.Second)
-	expect(accepted, 0)
+	expect(missing+"bad", 0)
 
-	put(routeTo("bad", "bad") + "  hostnames: [a.example.com]")
-	expect(atServices, 1)
-	put(routeTo("bad", "api"))
-	expect(accepted, 0)
+	put(gatewayWith("bad", "bad") + "\n  addresses: [{value: 192.0.2.1}]")
+	expect(atConfigs, 1)
+	put(gatewayWith("bad", "gone"))
+	expect(missing+"gone", 0)
 
-	put(routeTo("bad", "bad"))
-	expect(atServices, 1)
-	f.remove(routeKind("HTTPRoute"), "web", "bad")
+	put(gatewayWith("bad", "bad"))
+	expect(atConfigs, 1)
+	f.remove(routeKind("Gateway"), "web", "bad")
 	f.mustSync()
 	if len(f.controller.faults) != 0 {
 		t.Errorf("still known are %v", f.controller.faults)
@@ -112,7 +141,6 @@ func TestAPanicStaysWithItsGateway(t *testing.T) {
 	}
 	second := strings.Replace(strings.Split(shop, "\n---")[3], "name: shop}", "name: second}", 1)
 	const parameters = "{group: app.example.com, kind: GatewayConfig, name: bad"
-	const fault = "Accepted=False InternalError: " + bug + wrongType + "*v1.GatewayConfig"
 	tests := map[string]struct {
 		old, new string
 		// want are the conditions of the class and of Gateway shop.
@@ -120,11 +148,11 @@ func TestAPanicStaysWithItsGateway(t *testing.T) {
 	}{
 		"Gateway": {
 			"gatewayClassName: app", "gatewayClassName: app\n  infrastructure: {parametersRef: " + parameters + "}}",
-			"Accepted=True Accepted", fault,
+			"Accepted=True Accepted", atConfigs,
 		},
 		"class": {
 			"app.example.com/gateway}", "app.example.com/gateway, parametersRef: " + parameters + ", namespace: web}}",
-			fault, "Accepted=True Accepted",
+			atConfigs, "Accepted=True Accepted",
 		},
 	}
 	for name, test := range tests {

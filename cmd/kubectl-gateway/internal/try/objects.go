@@ -148,9 +148,12 @@ func (s *fileSource) source() agent.Source {
 			changed()
 			<-ctx.Done()
 		},
-		Changes: func() (agent.Changes, bool) {
+		Changes: func(anew bool) (agent.Changes, bool) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			if anew {
+				s.pending.Gateway, s.pending.UID = withGeneration(s.objects.gateway, s.generation), s.uid
+			}
 			changes := s.pending
 			s.pending = agent.Changes{}
 			return changes, true
