@@ -51,6 +51,8 @@ type Settings struct {
 	Compression *Compression
 	// HTTP3MaxAge is how long clients may remember that a port speaks HTTP/3, in seconds; 0: none does.
 	HTTP3MaxAge int32
+	// LoggedHeaders are the headers of requests that the access log has, in lower case, sorted.
+	LoggedHeaders []string
 	// RequestMetrics is ByRoute, ByRule, or "" where requests are not measured.
 	RequestMetrics string
 	// ErrorPages are what clients get in place of the texts of the proxy's own errors, by status.

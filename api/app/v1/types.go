@@ -157,6 +157,10 @@ type GatewaySpec struct {
 	// +optional
 	Http3 *HTTP3 `json:"http3,omitempty"`
 
+	// What the access log has beside its usual keys.
+	// +optional
+	AccessLog *AccessLog `json:"accessLog,omitempty"`
+
 	// Measure the requests of each route or rule: the agents' metrics get histograms of their times and sizes, by the
 	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:
 	// no histograms.

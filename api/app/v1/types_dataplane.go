@@ -118,6 +118,19 @@ type HTTP3 struct {
 	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
 }
 
+// AccessLog is what the access log has beside its usual keys.
+type AccessLog struct {
+	// Headers of requests to log, as clients send them: "requestHeaders" has each by its name in lower case, up to 256
+	// bytes. Headers with credentials cannot be logged.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="!self.exists(n, n.lowerAscii() in ['authorization', 'cookie', 'proxy-authorization'])",message="Authorization, Cookie and Proxy-Authorization have credentials, which do not belong in a log: remove them"
+	// +kubebuilder:validation:XValidation:rule="self.all(n, self.exists_one(m, m.lowerAscii() == n.lowerAscii()))",message="two names differ only in case: remove one of them"
+	RequestHeaders []HeaderName `json:"requestHeaders,omitempty"`
+}
+
 // RequestMetrics says what requests are measured for.
 //
 // +kubebuilder:validation:Enum=ByRoute;ByRule

@@ -54,6 +54,42 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
+// TestLoggedHeaders: headers are logged as the client sent them, whatever is in them and whatever the proxy makes of
+// them. A line with the most that can be logged is not cut.
+func TestLoggedHeaders(t *testing.T) {
+	t.Parallel()
+	names := []string{"Referer", "X-Forwarded-For", "X-1", "X-2", "X-3", "X-4", "X-5", "X-6"}
+	g := startGateway(t, rendertest.Parse(t, strings.Replace(shopWorld, "spec:", "spec:\n  accessLog: {requestHeaders: ["+strings.Join(names, ", ")+"]}", 1)))
+	most := strings.Repeat(`"`, 256)
+	every := "User-Agent: " + most + "\r\n"
+	for _, name := range names {
+		every += name + ": " + most + "x\r\n"
+	}
+	for i, c := range []struct {
+		headers string
+		want    map[string]string
+	}{
+		{"", nil},
+		{"referer: https://a.example/\"%t\r\nX-Forwarded-For: 192.0.2.9\r\nX-1: a\r\nX-1: b\r\n", map[string]string{"referer": `https://a.example/"%t`, "x-forwarded-for": "192.0.2.9", "x-1": "b"}},
+		{"X-2: \xff\xfe\u00e4\t1\r\n", map[string]string{"x-2": "\u00e4\t1"}},
+		{every, map[string]string{"referer": most, "x-forwarded-for": most, "x-1": most, "x-2": most, "x-3": most, "x-4": most, "x-5": most, "x-6": most}},
+	} {
+		newClient(t, g.ports[80]).send("GET /" + strings.Repeat("%22", 340) + " HTTP/1.1\r\nHost: shop.example.com\r\n" + c.headers + "\r\n")
+		var entry struct{ RequestHeaders map[string]string }
+		if line := g.accessLog(t, i+1)[i]; json.Unmarshal([]byte(line), &entry) != nil {
+			t.Fatalf("a line of the access log is not JSON: %q", line)
+		}
+		want := map[string]string{}
+		for _, name := range names {
+			want[strings.ToLower(name)] = "-"
+		}
+		maps.Copy(want, c.want)
+		if !maps.Equal(entry.RequestHeaders, want) {
+			t.Errorf("after %q, logged are %q, want %q", c.headers, entry.RequestHeaders, want)
+		}
+	}
+}
+
 // TestKindsCountApart: an HTTPRoute and a GRPCRoute may have the same name.
 func TestKindsCountApart(t *testing.T) {
 	t.Parallel()

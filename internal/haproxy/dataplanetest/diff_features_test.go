@@ -213,6 +213,7 @@ func TestDiffOfRemovals(t *testing.T) {
 	}{
 		"compression":                         {more("compression: {}"), ir.ReloadSettings},
 		"an error page":                       {more("errorPages: [{statuses: [404], body: gone}]"), ir.ReloadSettings},
+		"logged headers":                      {more("accessLog: {requestHeaders: [Referer]}"), ir.ReloadSettings},
 		"measured requests":                   {more("requestMetrics: ByRule"), ir.ReloadSettings},
 		"HTTP/3":                              {more("http3: {}"), ir.ReloadPorts},
 		"a limit of headers":                  {more("clientLimits: {maxHeaderBytes: 65536}"), ir.ReloadSettings},

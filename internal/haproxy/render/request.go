@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
@@ -23,7 +24,7 @@ func (r *Renderer) routingLines() []ir.Line {
 		"option dontlognull",
 		"option http-ignore-probes",
 		"option idle-close-on-response",
-		"log-format '" + requestLog + "'",
+		"log-format '" + requestLog + loggedHeaders(r.in.Table) + "}'",
 		"error-log-format '" + errorLog + "'",
 	}
 	if r.in.Table.RequestMetrics != "" {
@@ -54,6 +55,9 @@ func (r *Renderer) routingLines() []ir.Line {
 		"http-request set-uri /?%[query] if { req.ver 1.0 1.1 } { url_beg -i http }",
 	)
 	lines = append(lines, requestLimitLines(r.in)...)
+	for i, name := range r.in.Table.LoggedHeaders {
+		lines = append(lines, fmt.Sprintf("http-request set-var(txn.logged_%d) req.fhdr(%s),bytes(0,256)", i, name))
+	}
 	forwarded, odd := forwardedLines, slices.Concat(oddLines, oddForwardedLines)
 	if isTrusting {
 		forwarded, odd = trustedLines, slices.Concat(oddLines, oddTrustedLines)
@@ -237,12 +241,24 @@ const (
 	logSent = "%[res.bytes_out]"
 	logEnd  = `"server":"%s","retries":"%rc","termination":"%ts"`
 
-	requestLog = `{` + logTime + `,"requestId":"%[var(txn.id)]","client":"%[var(sess.client)]",` + logRequest + logSent + logTimes + logRoute + `,"filter":"%[var(txn.guard)]",` + logEnd + `}`
+	requestLog = `{` + logTime + `,"requestId":"%[var(txn.id)]","client":"%[var(sess.client)]",` + logRequest + logSent + logTimes + logRoute + `,"filter":"%[var(txn.guard)]",` + logEnd
 	errorLog   = `{` + logTime + `,"requestId":"-","client":"%ci",` + logRequest + "%B" + logTimes + `"route":"-","rule":"-","listener":"-","backend":"-","filter":"-",` + logEnd +
 		`,"error":"%[fc_err_str,regsub(^Success$,-)]","tlsError":"%[ssl_fc_err_str]"}`
 	connectionLog = `{` + logTime + `,"client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]",` +
 		`"bytesIn":%U,"bytesOut":` + logSent + `,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,` + logRoute + `,` + logEnd + `}`
 )
+
+// loggedHeaders is the key of the access log with headers of requests. Their names need no quotes.
+func loggedHeaders(table routing.Table) string {
+	if len(table.LoggedHeaders) == 0 {
+		return ""
+	}
+	fields := make([]string, len(table.LoggedHeaders))
+	for i, name := range table.LoggedHeaders {
+		fields[i] = fmt.Sprintf(`"%s":"%%[var(txn.logged_%d),json(utf8s)]"`, name, i)
+	}
+	return `,"requestHeaders":{` + strings.Join(fields, ",") + `}`
+}
 
 // isOdd is the condition that a request is not of the usual kind.
 const isOdd = "{ var(txn.odd) -m found }"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appv1 "gateway/api/app/v1"
@@ -80,6 +81,10 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	if spec.Http3 != nil {
 		t.to.HTTP3MaxAge = or(spec.Http3.MaxAgeSeconds, 3600)
 	}
+	for _, name := range or(spec.AccessLog, appv1.AccessLog{}).RequestHeaders {
+		t.to.LoggedHeaders = append(t.to.LoggedHeaders, strings.ToLower(string(name)))
+	}
+	slices.Sort(t.to.LoggedHeaders)
 	t.to.RequestMetrics = string(spec.RequestMetrics)
 	t.to.ErrorPages = errorPages(spec.ErrorPages)
 	cache := or(spec.Cache, appv1.ResponseCache{})

@@ -92,6 +92,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	p.own.ClientLimits = or(spec.ClientLimits, p.own.ClientLimits)
 	p.own.Compression = cmp.Or(spec.Compression, p.own.Compression)
 	p.own.Http3 = cmp.Or(spec.Http3, p.own.Http3)
+	p.own.AccessLog = cmp.Or(spec.AccessLog, p.own.AccessLog)
 	p.own.RequestMetrics = cmp.Or(spec.RequestMetrics, p.own.RequestMetrics)
 	if spec.ErrorPages != nil {
 		p.own.ErrorPages = spec.ErrorPages

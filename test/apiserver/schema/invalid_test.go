@@ -197,6 +197,8 @@ var invalid = []refusal{
 	{"answers of any type to compress", "", http + ", compression: {contentTypes: ['text/*']}}", []string{"spec.compression.contentTypes[0]: Invalid value"}},
 	{"a type of answers with a line break", "", http + ", compression: {contentTypes: [\"text/a\\nb\"]}}", []string{"spec.compression.contentTypes[0]: Invalid value"}},
 	{"answers of less than nothing to compress", "", http + ", compression: {minBytes: -1}}", []string{"spec.compression.minBytes: Invalid value: -1"}},
+	{"credentials in the access log", "", http + ", accessLog: {requestHeaders: [Referer, COOKIE]}}", []string{"spec.accessLog.requestHeaders: Invalid value: Authorization, Cookie and Proxy-Authorization have credentials, which do not belong in a log: remove them"}},
+	{"a header twice in the access log", "", http + ", accessLog: {requestHeaders: [Referer, referer]}}", []string{"spec.accessLog.requestHeaders: Invalid value: two names differ only in case: remove one of them"}},
 	{"requests that are measured by path", "", http + ", requestMetrics: ByPath}", []string{"spec.requestMetrics: Unsupported value: \"ByPath\""}},
 	{"HTTP/3 that is forgotten at once", "", http + ", http3: {maxAgeSeconds: 0}}", []string{"spec.http3.maxAgeSeconds: Invalid value: 0"}},
 	{"pages for no status", "", http + ", errorPages: [{statuses: [], body: a}]}", []string{"spec.errorPages[0].statuses: Invalid value: 0"}},
