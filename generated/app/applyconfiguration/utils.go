@@ -19,6 +19,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=app.example.com, Version=v1
+	case v1.SchemeGroupVersion.WithKind("AccessLog"):
+		return &appv1.AccessLogApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AllowedRoutes"):
 		return &appv1.AllowedRoutesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AttachedNamespace"):

@@ -25,6 +25,15 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: gateway.api.app.v1.AccessLog
+  map:
+    fields:
+    - name: requestHeaders
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.AllowedRoutes
   map:
     fields:
@@ -543,6 +552,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.GatewayConfigSpec
   map:
     fields:
+    - name: accessLog
+      type:
+        namedType: gateway.api.app.v1.AccessLog
     - name: cache
       type:
         namedType: gateway.api.app.v1.ResponseCache
@@ -644,6 +656,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.GatewaySpec
   map:
     fields:
+    - name: accessLog
+      type:
+        namedType: gateway.api.app.v1.AccessLog
     - name: backendClientCertificateRef
       type:
         namedType: gateway.api.app.v1.ObjectReference

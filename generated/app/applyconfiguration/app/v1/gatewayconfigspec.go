@@ -24,6 +24,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// Offer HTTP/3 on the ports of HTTPS listeners.
 	Http3 *HTTP3ApplyConfiguration `json:"http3,omitempty"`
+	// What the access log has beside its usual keys.
+	AccessLog *AccessLogApplyConfiguration `json:"accessLog,omitempty"`
 	// Measure the requests of each route or rule: the agents' metrics get histograms of their times and sizes, by the
 	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:
 	// no histograms.
@@ -91,6 +93,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithCompression(value *Compression
 // If called multiple times, the Http3 field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithHttp3(value *HTTP3ApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
 	b.Http3 = value
+	return b
+}
+
+// WithAccessLog sets the AccessLog field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AccessLog field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithAccessLog(value *AccessLogApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	b.AccessLog = value
 	return b
 }
 

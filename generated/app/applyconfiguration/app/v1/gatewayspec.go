@@ -62,6 +62,8 @@ type GatewaySpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// Offer HTTP/3 on the ports of HTTPS listeners. Without it, they speak HTTP/1.1 and HTTP/2.
 	Http3 *HTTP3ApplyConfiguration `json:"http3,omitempty"`
+	// What the access log has beside its usual keys.
+	AccessLog *AccessLogApplyConfiguration `json:"accessLog,omitempty"`
 	// Measure the requests of each route or rule: the agents' metrics get histograms of their times and sizes, by the
 	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:
 	// no histograms.
@@ -200,6 +202,14 @@ func (b *GatewaySpecApplyConfiguration) WithCompression(value *CompressionApplyC
 // If called multiple times, the Http3 field is set to the value of the last call.
 func (b *GatewaySpecApplyConfiguration) WithHttp3(value *HTTP3ApplyConfiguration) *GatewaySpecApplyConfiguration {
 	b.Http3 = value
+	return b
+}
+
+// WithAccessLog sets the AccessLog field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AccessLog field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithAccessLog(value *AccessLogApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.AccessLog = value
 	return b
 }
 
