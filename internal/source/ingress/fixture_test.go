@@ -149,7 +149,7 @@ func answers(result *Result) (all []string) {
 // ofIngresses returns the notes about Ingresses.
 func ofIngresses(result *Result) (all []Note) {
 	for _, note := range result.Notes {
-		if strings.HasSuffix(note.Object, " Ingress") {
+		if note.Object.Kind == "Ingress" {
 			all = append(all, note)
 		}
 	}

@@ -59,7 +59,7 @@ func TestClientCertificatesAreOfTheHost(t *testing.T) {
 				}
 				for _, name := range []string{"a/beside Ingress", "b/elsewhere Ingress"} {
 					found := slices.ContainsFunc(result.Notes, func(n Note) bool {
-						return n.Object == name && strings.Contains(n.Text, "auth-tls-secret of a/guard Ingress") && strings.HasSuffix(n.Text, test.noted)
+						return n.Object.String() == name && strings.Contains(n.Text, "auth-tls-secret of a/guard Ingress") && strings.HasSuffix(n.Text, test.noted)
 					})
 					if found != (test.noted != "") {
 						t.Errorf("a note about %s: %v, in %q", name, found, result.Notes)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -34,7 +35,20 @@ type Input struct {
 	Open []string
 	// Closed are the objects that requests come by, and that policies are for which are lost.
 	Closed []Target
+	// Taken are objects of others: what is made must not have their names.
+	Taken []Subject
+	// Serving says that objects of an earlier translation are served while those of this one are applied. So a RouteFilter
+	// has the name of its content: a rule must not get another filter before it is changed itself.
+	Serving bool
+	// Routes tell since when there are HTTPRoutes of an earlier translation: older ones come first.
+	Routes map[HostRoutes]Period
 }
+
+// HostRoutes are the HTTPRoutes of a host in a namespace; "" stands for every host that is not named.
+type HostRoutes struct{ Namespace, Host string }
+
+// Period is the time in which objects were made.
+type Period struct{ First, Last time.Time }
 
 // Object is an object of the API.
 type Object interface {
@@ -49,8 +63,12 @@ type Result struct {
 	// Ingresses is how many were translated, of the class that was asked for.
 	Ingresses int
 	// Notes tell what is not carried over, or differs.
-	Notes []Note
+	Notes  []Note
+	owners map[Object][]*networkingv1.Ingress
 }
+
+// Owners returns the Ingresses that a route or RouteFilter is for, none for other objects.
+func (r *Result) Owners(object Object) []*networkingv1.Ingress { return r.owners[object] }
 
 // translator is the state of a translation.
 type translator struct {
@@ -58,17 +76,21 @@ type translator struct {
 	notes
 	closings
 	configuration
-	// taken are the names of objects, by kind and namespace.
-	taken map[string]bool
+	taken map[Subject]bool
 	// sites are by class.
 	sites   map[string]*site
 	objects []Object
+	owners  map[Object][]*networkingv1.Ingress
 }
 
 // Translate returns the objects that replace Ingresses.
 func Translate(in Input) *Result {
 	t := &translator{
-		Input: in, closings: closings{open: in.Open, closed: map[Target]bool{}}, taken: map[string]bool{}, sites: map[string]*site{},
+		Input: in, closings: closings{open: in.Open, closed: map[Target]bool{}}, taken: map[Subject]bool{}, sites: map[string]*site{},
+		owners: map[Object][]*networkingv1.Ingress{},
+	}
+	for _, object := range in.Taken {
+		t.taken[object] = true
 	}
 	for _, target := range in.Closed {
 		t.closed[target] = true
@@ -94,20 +116,34 @@ func Translate(in Input) *Result {
 		s := t.sites[class]
 		for _, h := range s.hosts {
 			if other := hosts[h.name]; other != nil {
-				t.note(t.Namespace+"/"+s.gateways[0]+" Gateway", "%s is a host of Gateway %s too. Each has an address of its own", h, other.gateways[0])
+				t.note(Subject{"Gateway", t.Namespace, s.gateways[0]}, "%s is a host of Gateway %s too. Each has an address of its own", h, other.gateways[0])
 			}
 			hosts[h.name] = s
 		}
 		s.translate()
 	}
-	slices.SortStableFunc(t.all, func(a, b Note) int { return strings.Compare(a.Object, b.Object) })
-	result.Objects, result.Notes = t.objects, t.all
+	SortNotes(t.all)
+	result.Objects, result.Notes, result.owners = t.objects, t.all, t.owners
 	return result
+}
+
+// own notes the Ingresses that an object is for.
+func (t *translator) own(object Object, ingresses ...*networkingv1.Ingress) {
+	for _, ingress := range ingresses {
+		if !slices.Contains(t.owners[object], ingress) {
+			t.owners[object] = append(t.owners[object], ingress)
+		}
+	}
+}
+
+// ClassOf returns the class that an Ingress names, "" if it names none.
+func ClassOf(ingress *networkingv1.Ingress) string {
+	return cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"])
 }
 
 // classOf returns the class of an Ingress, that of the default one if it names none, "" if nobody knows.
 func (t *translator) classOf(ingress *networkingv1.Ingress) string {
-	if class := cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"]); class != "" {
+	if class := ClassOf(ingress); class != "" {
 		return class
 	}
 	for _, class := range t.Classes {
@@ -128,16 +164,20 @@ func (t *translator) site(class string) *site {
 		t.sites[class] = &site{
 			translator: t, gateways: []string{t.claim("Gateway", t.Namespace, label(name, maxGatewayName))}, room: maxListeners - 1, class: class,
 			aliases: map[string]bool{}, filters: map[string][]*appv1.RouteFilter{}, grants: map[string]*gatewayv1.ReferenceGrant{},
+			sets: map[types.NamespacedName]string{},
 		}
 	}
 	return t.sites[class]
 }
 
-// isController reports whether a class is that of ingress-nginx's controller, as far as known.
+// Controller is that of the IngressClasses whose Ingresses the operator serves.
+const Controller = "app.example.com/ingress"
+
+// isController reports whether a class is for Ingresses of ingress-nginx, as far as known.
 func (t *translator) isController(class string) bool {
 	for _, other := range t.Classes {
 		if other.Name == class {
-			return other.Spec.Controller == "k8s.io/ingress-nginx"
+			return other.Spec.Controller == "k8s.io/ingress-nginx" || other.Spec.Controller == Controller
 		}
 	}
 	return cmp.Or(class, "nginx") == "nginx"

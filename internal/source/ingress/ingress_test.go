@@ -234,7 +234,7 @@ data:
 		t.Errorf("got the GatewayConfig %s (%v), want %s", config, err, spec)
 	}
 	for _, note := range result.Notes {
-		if strings.HasSuffix(note.Object, " Ingress") && strings.HasPrefix(note.Text, "annotation ") {
+		if note.Object.Kind == "Ingress" && strings.HasPrefix(note.Text, "annotation ") {
 			t.Errorf("a key of the ConfigMap is noted of an Ingress: %s", note)
 		}
 	}

@@ -2,12 +2,14 @@ package ingress
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -87,15 +89,22 @@ func label(name string, most int) string {
 	return text
 }
 
+// digest returns a part of a name that tells contents apart.
+func digest(content any) string {
+	text, err := json.Marshal(content)
+	utilruntime.Must(err) // objects of the API are made to be written
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:10]
+}
+
 // claim returns the name for an object of a kind and namespace, with a number if it is taken. Numbers are in the order
 // of the alphabet.
 func (t *translator) claim(kind, namespace, name string) string {
 	candidate := name
-	for i := 2; t.taken[kind+" "+namespace+"/"+candidate]; i++ {
+	for i := 2; t.taken[Subject{kind, namespace, candidate}]; i++ {
 		suffix := fmt.Sprintf("-%02d", i)
 		candidate = strings.TrimRight(name[:min(len(name), maxLabel-len(suffix))], "-") + suffix
 	}
-	t.taken[kind+" "+namespace+"/"+candidate] = true
+	t.taken[Subject{kind, namespace, candidate}] = true
 	return candidate
 }
 

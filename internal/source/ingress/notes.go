@@ -6,21 +6,33 @@ import (
 	"strings"
 )
 
+// Subject is the object that a Note is about.
+type Subject struct{ Kind, Namespace, Name string }
+
+func (s Subject) String() string { return s.Namespace + "/" + s.Name + " " + s.Kind }
+
 // Note tells what is lost or changed of an object, and what to do about it.
 type Note struct {
-	// Object is namespace, name and kind.
-	Object string
+	Object Subject
 	Text   string
 }
 
-func (n Note) String() string { return n.Object + ": " + n.Text }
+func (n Note) String() string { return n.Object.String() + ": " + n.Text }
+
+// Closes reports whether paths answer 503 because of what is lost.
+func (n Note) Closes() bool { return strings.HasSuffix(n.Text, Answered) }
+
+// SortNotes sorts notes by object.
+func SortNotes(all []Note) {
+	slices.SortStableFunc(all, func(a, b Note) int { return strings.Compare(a.Object.String(), b.Object.String()) })
+}
 
 // notes are a list without duplicates.
 type notes struct {
 	all []Note
 }
 
-func (n *notes) note(object, format string, args ...any) {
+func (n *notes) note(object Subject, format string, args ...any) {
 	note := Note{Object: object, Text: fmt.Sprintf(format, args...)}
 	if !slices.Contains(n.all, note) {
 		n.all = append(n.all, note)

@@ -153,12 +153,14 @@ func (s *site) addTLSRoute(h *host, l *location) {
 		return
 	}
 	route := &gatewayv1.TLSRoute{}
-	route.Spec.ParentRefs = []gatewayv1.ParentReference{s.parent("ListenerSet", s.gateways[len(s.gateways)-1], l.ingress.Namespace, l.ingress.Namespace)}
+	set := s.listenerSet(l.ingress.Namespace, s.gateways[len(s.gateways)-1])
+	route.Spec.ParentRefs = []gatewayv1.ParentReference{s.parent("ListenerSet", set, l.ingress.Namespace, l.ingress.Namespace)}
 	for _, name := range h.names() {
 		route.Spec.Hostnames = append(route.Spec.Hostnames, gatewayv1.Hostname(name))
 	}
 	route.Spec.Rules = []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{ref.BackendRef}}}
 	add(&s.routes, route, l.ingress.Namespace, s.named("TLSRoute", l.ingress.Namespace, h.name))
+	s.own(route, l.ingress)
 }
 
 // parent returns a reference from one namespace to a parent in another.
@@ -171,6 +173,15 @@ func (s *site) parent(kind gatewayv1.Kind, name, from, namespace string) gateway
 		ref.Namespace = new(gatewayv1.Namespace(namespace))
 	}
 	return ref
+}
+
+// listenerSet returns the name of the ListenerSet for a Gateway in a namespace.
+func (s *site) listenerSet(namespace, gateway string) string {
+	key := types.NamespacedName{Namespace: namespace, Name: gateway}
+	if s.sets[key] == "" {
+		s.sets[key] = s.claim("ListenerSet", namespace, gateway)
+	}
+	return s.sets[key]
 }
 
 func (s *site) addListenerSets() {
@@ -194,7 +205,7 @@ func (s *site) addListenerSets() {
 			if sets[name].Spec.ParentRef.Name = gatewayv1.ObjectName(l.gateway); l.namespace != s.Namespace {
 				sets[name].Spec.ParentRef.Namespace = new(gatewayv1.Namespace(s.Namespace))
 			}
-			add(&s.others, sets[name], l.namespace, l.gateway)
+			add(&s.others, sets[name], l.namespace, s.listenerSet(l.namespace, l.gateway))
 		}
 		sets[name].Spec.Listeners = append(sets[name].Spec.Listeners, entry)
 	}
@@ -212,7 +223,7 @@ func (s *site) parents(h *host, from string) (http, https []gatewayv1.ParentRefe
 		}
 		l.shared = l.shared || l.namespace != from
 		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway}
-		if ref := s.parent("ListenerSet", l.gateway, from, l.namespace); !seen[name] {
+		if ref := s.parent("ListenerSet", s.listenerSet(l.namespace, l.gateway), from, l.namespace); !seen[name] {
 			if seen[name] = true; h.name == "" {
 				ref.SectionName = &l.name
 			}
@@ -264,7 +275,11 @@ func (s *site) addRoutes(h *host) {
 			s.addHTTPRoutes(namespace, name, append(plain, secure...), h.names(), rules)
 			continue
 		case only:
-			s.addHTTPRoutes(namespace, name+"-redirect", plain, h.names(), []rule{s.httpsRedirect(pathMatch{prefix, "/"})})
+			redirect := s.httpsRedirect(pathMatch{prefix, "/"})
+			for _, one := range rules {
+				redirect.of = append(redirect.of, one.of...)
+			}
+			s.addHTTPRoutes(namespace, name+"-redirect", plain, h.names(), []rule{redirect})
 		default:
 			s.addHTTPRoutes(namespace, name+"-http", plain, h.names(), http)
 		}
@@ -272,9 +287,11 @@ func (s *site) addRoutes(h *host) {
 	}
 	if isPreciseHostname(h.www) {
 		plain, secure := s.parents(h, namespaces[0])
-		s.addHTTPRoutes(namespaces[0], h.www, append(plain, secure...), []string{h.www}, []rule{redirecting(pathMatch{prefix, "/"}, &gatewayv1.HTTPRequestRedirectFilter{
+		redirect := redirecting(pathMatch{prefix, "/"}, &gatewayv1.HTTPRequestRedirectFilter{
 			Hostname: new(gatewayv1.PreciseHostname(h.name)), StatusCode: new(308),
-		})})
+		})
+		redirect.of = all[0].rules[0].of
+		s.addHTTPRoutes(namespaces[0], h.www, append(plain, secure...), []string{h.www}, []rule{redirect})
 	}
 }
 
@@ -294,6 +311,7 @@ func (s *site) addHTTPRoutes(namespace, name string, parents []gatewayv1.ParentR
 			}
 			for i := range chunk {
 				route.Spec.Rules = append(route.Spec.Rules, s.withFilter(namespace, &chunk[i]))
+				s.own(route, chunk[i].of...)
 			}
 			add(&s.routes, route, namespace, s.named("HTTPRoute", namespace, name))
 		}
@@ -313,9 +331,14 @@ func (s *site) withFilter(namespace string, r *rule) gatewayv1.HTTPRouteRule {
 	i := slices.IndexFunc(known, func(f *appv1.RouteFilter) bool { return reflect.DeepEqual(f.Spec, r.extension) })
 	if i < 0 {
 		i, known = len(known), append(known, &appv1.RouteFilter{Spec: r.extension})
-		add(&s.others, known[i], namespace, s.named("RouteFilter", namespace, owner))
+		name := owner
+		if s.Serving {
+			name += "-" + digest(r.extension)
+		}
+		add(&s.others, known[i], namespace, s.named("RouteFilter", namespace, name))
 		s.filters[namespace+"/"+owner] = known
 	}
+	s.own(known[i], r.of...)
 	to := *r.DeepCopy()
 	to.Filters = append(to.Filters, gatewayv1.HTTPRouteFilter{
 		Type: gatewayv1.HTTPRouteFilterExtensionRef, ExtensionRef: &gatewayv1.LocalObjectReference{
@@ -392,7 +415,7 @@ func (s *site) grant(from, namespace, service string) *gatewayv1.Namespace {
 	grant := s.grants[namespace]
 	if grant == nil {
 		grant = &gatewayv1.ReferenceGrant{}
-		add(&s.others, grant, namespace, s.gateways[0])
+		add(&s.others, grant, namespace, s.claim("ReferenceGrant", namespace, s.gateways[0]))
 		s.grants[namespace] = grant
 	}
 	if route := (gatewayv1.ReferenceGrantFrom{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: gatewayv1.Namespace(from)}); !slices.Contains(grant.Spec.From, route) {

@@ -92,13 +92,13 @@ func (l *location) isWide() bool {
 }
 
 // keepOrder closes what would be tried before a location with guards, and by nginx after it: expressions are in the
-// order of their routes, and those in that of namespaces. Those with a header, which canaries have, come before others.
+// order of their routes. Those with a header, which canaries have, come before others.
 func (s *site) keepOrder(h *host, matches []pathMatch) {
 	isOpen := func(name string) bool { return slices.Contains(s.open, name) }
 	for i, first := range h.locations {
 		for j := i + 1; j < len(matches) && matches[i].kind == expression; j++ {
 			l, then := h.locations[j], ""
-			jumps := l.home() < first.home() || l.canary != nil && len(l.canary.settings.canary.choices()) > 0
+			jumps := s.comesFirst(h, l.home(), first.home()) || l.canary != nil && len(l.canary.settings.canary.choices()) > 0
 			if l.closed || matches[j].kind != expression || !jumps {
 				continue
 			}
@@ -108,4 +108,20 @@ func (s *site) keepOrder(h *host, matches []pathMatch) {
 			l.note(l.name(), "%s%s: it is tried before %s of %s%s", h, l.path, first.path, first.name(), then)
 		}
 	}
+}
+
+// comesFirst reports whether a route of a host in one namespace may come before one in another: it is older, or as old
+// and in the order of namespaces, in which new ones are created.
+func (s *site) comesFirst(h *host, namespace, other string) bool {
+	one, isOld := s.Routes[HostRoutes{namespace, h.name}]
+	two, isOtherOld := s.Routes[HostRoutes{other, h.name}]
+	switch {
+	case namespace == other:
+		return false
+	case isOld && isOtherOld && !one.First.Equal(two.Last):
+		return one.First.Before(two.Last)
+	case isOld != isOtherOld:
+		return isOld
+	}
+	return namespace < other
 }

@@ -37,7 +37,7 @@ func (s *site) rules(h *host) []placed {
 	root := slices.IndexFunc(h.locations, func(l *location) bool { return l.appRoot != "" })
 	if root >= 0 {
 		l := h.locations[root]
-		all = append(all, placed{l.ingress.Namespace, []rule{rootRule(l.appRoot)}, nil})
+		all = append(all, placed{l.ingress.Namespace, []rule{rootRule(l.appRoot).by(l.ingress)}, nil})
 	}
 	for _, l := range h.locations {
 		if l.defaults["auth-url"] && slices.ContainsFunc(l.noAuth, func(path string) bool { return strings.HasPrefix(l.path, path) }) {
@@ -59,13 +59,18 @@ func (s *site) rules(h *host) []placed {
 			l.noteAnnotation("force-ssl-redirect", h.String()+" has no certificate here: if TLS ends before the Gateway, redirect there")
 		}
 		if l.redirectsToHTTPS(h) {
-			one.redirect = new(s.httpsRedirect(match))
+			one.redirect = new(s.httpsRedirect(match).by(l.ingress))
+		}
+		for j := range one.rules {
+			if one.rules[j] = one.rules[j].by(l.ingress); l.canary != nil {
+				one.rules[j] = one.rules[j].by(l.canary.ingress)
+			}
 		}
 		all = append(all, one)
 	}
 	if s.fallsThrough(h) {
-		namespace := h.locations[0].ingress.Namespace
-		all = append(all, placed{namespace, []rule{answer(pathMatch{prefix, "/"}, 404)}, nil})
+		first := h.locations[0].ingress
+		all = append(all, placed{first.Namespace, []rule{answer(pathMatch{prefix, "/"}, 404).by(first)}, nil})
 	}
 	return all
 }
@@ -148,6 +153,12 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 		return s.splitRule(h, l, r, main)
 	}
 	return []rule{r}
+}
+
+// by returns the rule with one more Ingress that it is for.
+func (r rule) by(ingress *networkingv1.Ingress) rule {
+	r.of = append(slices.Clip(r.of), ingress)
+	return r
 }
 
 func matching(path pathMatch) []gatewayv1.HTTPRouteMatch {

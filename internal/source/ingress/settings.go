@@ -18,10 +18,12 @@ type rule struct {
 	extension appv1.RouteFilterSpec
 	// owner is the name of the Ingress, "" if it is of all of a host.
 	owner string
+	// of are the Ingresses that it is for.
+	of []*networkingv1.Ingress
 }
 
 func (r *rule) deepCopy() rule {
-	return rule{*r.DeepCopy(), *r.extension.DeepCopy(), r.owner}
+	return rule{*r.DeepCopy(), *r.extension.DeepCopy(), r.owner, r.of}
 }
 
 // settings are the values of an Ingress's annotations.
@@ -151,15 +153,16 @@ func find(all map[string]string, name string) (string, bool) {
 }
 
 // name names the Ingress in notes.
-func (s *settings) name() string { return objectName(s.ingress) + " Ingress" }
+func (s *settings) name() Subject { return Subject{"Ingress", s.ingress.Namespace, s.ingress.Name} }
 
 // noteAnnotation notes each line of a text, if it is not "". What is from the ConfigMap is noted of that.
 func (s *settings) noteAnnotation(name, text string) {
-	var object, what string
+	var object Subject
+	what := "annotation"
 	if s.defaults[name] {
-		object, what = objectName(s.Configuration)+" ConfigMap", "key"
+		object, what = Subject{"ConfigMap", s.Configuration.Namespace, s.Configuration.Name}, "key"
 	} else {
-		object, what = s.name(), "annotation"
+		object = s.name()
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		if line != "" {
@@ -171,7 +174,7 @@ func (s *settings) noteAnnotation(name, text string) {
 // noteOnce notes the lines of texts of the Gateways.
 func (t *translator) noteOnce(texts ...string) {
 	for line := range strings.SplitSeq(strings.Join(texts, "\n"), "\n") {
-		t.note(t.Namespace+"/"+t.Name+" Gateway", "%s", line)
+		t.note(Subject{"Gateway", t.Namespace, t.Name}, "%s", line)
 	}
 }
 

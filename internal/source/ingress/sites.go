@@ -31,6 +31,8 @@ type site struct {
 	// filters are RouteFilters by namespace and Ingress, and grants are by namespace.
 	filters map[string][]*appv1.RouteFilter
 	grants  map[string]*gatewayv1.ReferenceGrant
+	// sets are the names of ListenerSets, by namespace and Gateway.
+	sets map[types.NamespacedName]string
 	// others are the objects that routes refer to.
 	others, routes []Object
 }
@@ -267,7 +269,7 @@ func (s *site) isBehindClosed(l *location) bool {
 	for _, annotation := range keysOf(or(s.Services[name], corev1.Service{}).Annotations) {
 		if IsController(annotation) {
 			then := s.close(annotation, Target{"Service", name.Namespace, name.Name})
-			s.note(name.String()+" Service", "annotation %s: %s. %s", annotation, otherController, then)
+			s.note(Subject{"Service", name.Namespace, name.Name}, "annotation %s: %s. %s", annotation, otherController, then)
 		}
 	}
 	return s.isClosed("Service", name.Namespace, name.Name)

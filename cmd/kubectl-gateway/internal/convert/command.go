@@ -80,18 +80,18 @@ func (c *command) run() error {
 		return err
 	}
 	for _, problem := range cli.Refused(objects, documents, namespace) {
-		result.Notes = append(result.Notes, ingress.Note{Object: namespace + "/" + c.name + " Gateway", Text: problem})
+		result.Notes = append(result.Notes, ingress.Note{Object: ingress.Subject{Kind: "Gateway", Namespace: namespace, Name: c.name}, Text: problem})
 	}
 	return c.print(r, result, objects)
 }
 
 // print prints the objects, the notes, and what there was.
 func (c *command) print(r *reader, result *ingress.Result, objects []*unstructured.Unstructured) error {
-	slices.SortStableFunc(result.Notes, func(a, b ingress.Note) int { return strings.Compare(a.Object, b.Object) })
+	ingress.SortNotes(result.Notes)
 	closed := false
 	for _, note := range result.Notes {
 		_, _ = fmt.Fprintln(c.ErrOut, note)
-		closed = closed || strings.HasSuffix(note.Text, ingress.Answered)
+		closed = closed || note.Closes()
 	}
 	if closed {
 		c.Warn("paths answer 503 where something is lost that may keep clients out. --open names what may be lost")

@@ -100,8 +100,8 @@ func (r *reader) isConfiguration(configMap *corev1.ConfigMap) bool {
 
 func (r *reader) note(document cli.Document, format string, args ...any) {
 	object := document.Object
-	name := fmt.Sprintf("%s/%s %s", object.GetNamespace(), object.GetName(), object.GetKind())
-	r.notes = append(r.notes, ingress.Note{Object: name, Text: fmt.Sprintf(format, args...)})
+	about := ingress.Subject{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
+	r.notes = append(r.notes, ingress.Note{Object: about, Text: fmt.Sprintf(format, args...)})
 }
 
 // decode decodes the object of a document without its status. unknown are the fields that the type does not have.
