@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -31,6 +32,7 @@ import (
 	"gateway/internal/kubeconfig"
 	"gateway/internal/logging"
 	"gateway/internal/operator/gatewayapi"
+	"gateway/internal/operator/ingress"
 	"gateway/internal/operator/leader"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/preflight"
@@ -138,6 +140,10 @@ func operate(
 	if err != nil {
 		return err
 	}
+	ingresses, err := serveIngresses(config, kubeClient, recorder, inputs, options)
+	if err != nil {
+		return err
+	}
 	filled := filled(controller, routes)
 	started.Store(&filled)
 	// The caches are filled before there is a lease, too: whoever takes over does so at once.
@@ -145,11 +151,14 @@ func operate(
 	defer stopWatching()
 	go func() {
 		controller.Fill(watching)
+		if ingresses != nil {
+			go ingresses.Fill(watching)
+		}
 		if routes != nil {
 			routes.Fill(watching)
 		}
 	}()
-	work := func(ctx context.Context) { workOn(ctx, controller, routes, options.Workers) }
+	work := func(ctx context.Context) { workOn(ctx, controller, routes, ingresses, options.Workers) }
 	if !options.LeaderElect {
 		work(ctx)
 		return nil
@@ -169,11 +178,14 @@ func filled(controller *Controller, routes *gatewayapi.Controller) health.Check 
 	}
 }
 
-// workOn runs the Controllers until ctx ends; routes may be nil.
-func workOn(ctx context.Context, controller *Controller, routes *gatewayapi.Controller, workers int) {
+// workOn runs the Controllers until ctx ends; routes and ingresses may be nil.
+func workOn(ctx context.Context, controller *Controller, routes *gatewayapi.Controller, ingresses *ingress.Controller, workers int) {
 	var working sync.WaitGroup
 	if routes != nil {
 		working.Go(func() { routes.Run(ctx) })
+	}
+	if ingresses != nil {
+		working.Go(func() { ingresses.Run(ctx) })
 	}
 	controller.Run(ctx, workers)
 	working.Wait()
@@ -242,6 +254,28 @@ func gatewayAPI(
 	}, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("failed to look after the Gateway API: %w", err)
+	}
+	return controller, nil
+}
+
+// serveIngresses returns the Controller for Ingresses, nil if they are not served.
+func serveIngresses(
+	config *rest.Config, kubeClient kubernetes.Interface, recorder record.EventRecorder, inputs Inputs, options options.Options,
+) (*ingress.Controller, error) {
+	if options.IngressNamespace == "" {
+		return nil, nil
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.QPS = "gateway-operator", -1
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a client for what Ingresses become: %w", err)
+	}
+	controller, err := ingress.New(kubeClient, objects, recorder, ingress.Inputs{
+		Services: inputs.Services, Namespace: options.IngressNamespace,
+	}, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("failed to look after Ingresses: %w", err)
 	}
 	return controller, nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gateway/internal/proxypod"
+	"gateway/internal/source/ingress"
 )
 
 // digestType is the type of the one entry that a cached child has in managedFields. Its Manager is the digest of the
@@ -21,8 +22,9 @@ import (
 const digestType = "digest"
 
 // Keep strips objects before they are cached. For a child, it keeps the owner, the fields that the status uses, and a
-// digest of the fields that the operator owns. For other Services, which routes may name, it keeps the type, the ports
-// and the owner. It does nothing to objects that it has returned: client-go may call it twice.
+// digest of the fields that the operator owns. For other Services, which routes may name, it keeps the type, the ports,
+// the owner, and annotations of controllers of Ingresses. It does nothing to objects that it has returned: client-go
+// may call it twice.
 func (s *Set) Keep(obj any) (any, error) {
 	if service, ok := obj.(*corev1.Service); ok && service.Labels[proxypod.LabelGateway] == "" {
 		return stripOther(service), nil
@@ -111,6 +113,11 @@ func stripOther(service *corev1.Service) *corev1.Service {
 		kept.Spec.Selector = service.Spec.Selector
 	}
 	keepMetadata(kept, service)
+	for key, value := range service.Annotations {
+		if ingress.IsController(key) {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
+		}
+	}
 	return kept
 }
 

@@ -2,6 +2,7 @@
 package options
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ type Options struct {
 	Master, Kubeconfig                    string
 	KubeAPIQPS                            float64
 	Images                                resources.Options
-	Namespace                             string
+	Namespace, IngressNamespace           string
 	Workers                               int
 	Resync                                time.Duration
 	LeaderElect                           bool
@@ -43,6 +44,8 @@ func (o *Options) flags() *flag.FlagSet {
 	flags.StringVar(&o.Images.HAProxyImage, "haproxy-image", "haproxy:3.4", "`image` with HAProxy 3.4, for the proxy pods")
 	o.Images.Policy.AddFlags(flags)
 	flags.StringVar(&o.Namespace, "namespace", "", "the only `namespace` to work in. If empty: all")
+	flags.StringVar(&o.IngressNamespace, "ingress-namespace", "", "serve the Ingresses of IngressClasses with the controller "+
+		"app.example.com/ingress, by Gateways in this `namespace`. It takes the permissions in artifacts/ingress. If empty: no Ingress")
 	flags.IntVar(&o.Workers, "workers", 4, "`number` of Gateways to sync at the same time")
 	flags.DurationVar(&o.Resync, "resync", 10*time.Minute, "how often to sync every Gateway without a change. 0: never")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding a lease, so that several replicas can run")
@@ -73,6 +76,8 @@ func Parse(arguments []string, logs *flag.FlagSet) (Options, error) {
 		return o, fmt.Errorf(`invalid value "%d" for flag -workers: it has to be at least 1`, o.Workers)
 	case o.Resync < 0:
 		return o, fmt.Errorf(`invalid value "%v" for flag -resync: it must not be negative`, o.Resync)
+	case o.Namespace != "" && o.IngressNamespace != "":
+		return o, errors.New("the flags -namespace and -ingress-namespace exclude each other: Ingresses are served in all namespaces")
 	}
 	return o, o.checkNames()
 }
@@ -80,7 +85,9 @@ func Parse(arguments []string, logs *flag.FlagSet) (Options, error) {
 // checkNames refuses names that no object has. With such a name, the operator would find nothing to do, or never get
 // its lease.
 func (o *Options) checkNames() error {
-	for _, namespace := range []struct{ name, flag string }{{o.Namespace, "namespace"}, {o.LeaderElectNamespace, "leader-elect-namespace"}} {
+	for _, namespace := range []struct{ name, flag string }{
+		{o.Namespace, "namespace"}, {o.IngressNamespace, "ingress-namespace"}, {o.LeaderElectNamespace, "leader-elect-namespace"},
+	} {
 		if namespace.name != "" && len(validation.IsDNS1123Label(namespace.name)) > 0 {
 			return fmt.Errorf("invalid value %q for flag -%s: it has to be the name of one namespace", namespace.name, namespace.flag)
 		}

@@ -27,6 +27,8 @@ func TestParse(t *testing.T) {
 		"a time that is over":            {[]string{"-resync=-1s"}, `invalid value "-1s" for flag -resync: it must not be negative`},
 		"no resync":                      {[]string{"-resync=0"}, ""},
 		"several namespaces":             {[]string{"-namespace=shop,web"}, `invalid value "shop,web" for flag -namespace: it has to be the name of one namespace`},
+		"no namespace for Gateways":      {[]string{"-ingress-namespace=A"}, `invalid value "A" for flag -ingress-namespace: it has to be the name of one namespace`},
+		"Ingresses of one namespace":     {[]string{"-namespace=a", "-ingress-namespace=a"}, "the flags -namespace and -ingress-namespace exclude each other: Ingresses are served in all namespaces"},
 		"no namespace for the lease":     {[]string{"-leader-elect-namespace=A"}, `invalid value "A" for flag -leader-elect-namespace: it has to be the name of one namespace`},
 		"no name for the lease":          {[]string{"-leader-elect-name="}, `invalid value "" for flag -leader-elect-name: it has to be the name of a Lease, like gateway-operator`},
 		"a name that no Lease has":       {[]string{"-leader-elect-name=a_b"}, `invalid value "a_b" for flag -leader-elect-name: it has to be the name of a Lease, like gateway-operator`},

@@ -51,15 +51,17 @@ func routesClient(t *testing.T) routesclient.Interface {
 	return client
 }
 
-// startOperator starts the operator with its permissions.
-func startOperator(t *testing.T) *testenv.Program {
+// startOperator starts the operator with its permissions, and flags.
+func startOperator(t *testing.T, flags ...string) *testenv.Program {
 	t.Helper()
 	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "rbac"))
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
 	must(t, err)
-	return testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.TokenKubeconfig(t, token.Status.Token), "-logtostderr", "-v=2",
-		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system")
+	return testenv.Start(t, nil, server.Build(t, "."), append([]string{
+		"-kubeconfig=" + server.TokenKubeconfig(t, token.Status.Token), "-logtostderr", "-v=2",
+		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system",
+	}, flags...)...)
 }
 
 func createNamespace(t *testing.T, name string, labels map[string]string) {
@@ -93,13 +95,19 @@ func createService(t *testing.T, namespace, name string) {
 // startProxy runs the pod of one of our Gateways: its agent, with the pod's token, and HAProxy.
 func startProxy(t *testing.T, namespace, gateway string) *haproxytest.Instance {
 	t.Helper()
+	return startProxyThrough(t, namespace, gateway, func(kubeconfig string) string { return kubeconfig })
+}
+
+// startProxyThrough is startProxy with another way to the API server: through changes a kubeconfig.
+func startProxyThrough(t *testing.T, namespace, gateway string, through func(kubeconfig string) string) *haproxytest.Instance {
+	t.Helper()
 	testenv.Eventually(t, soon, "the agents' permissions", func(ctx context.Context) error {
 		_, err := server.Kube.RbacV1().RoleBindings(namespace).Get(ctx, proxypod.ChildName(gateway), metav1.GetOptions{})
 		return err
 	})
 	pod, paths := server.NewPod(t, namespace, gateway, gateway+"-pod"), haproxytest.NewPaths(t)
 	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
-		"-gateway="+gateway, "-logtostderr", "-v=2", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
+		"-gateway="+gateway, "-logtostderr", "-v=2", "-kubeconfig="+through(server.TokenKubeconfig(t, pod.Token)),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))

@@ -1,0 +1,279 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+
+	"gateway/internal/logging"
+	"gateway/internal/operator/children"
+	source "gateway/internal/source/ingress"
+)
+
+const (
+	// LabelClass is on everything that is made of Ingresses; its value is the name of their class.
+	LabelClass = "app.example.com/ingress-class"
+	// fieldManager owns the fields of what is made, and the addresses in the status of Ingresses.
+	fieldManager = "gateway-operator-ingress"
+	// annotationDigest is the digest of what was applied of an object.
+	annotationDigest = "app.example.com/applied"
+
+	// interval is the least time between two looks at everything. With many Ingresses, it is pauseFactor times as long as
+	// the look before took: the operator uses a fifth of a core at most.
+	interval    = 100 * time.Millisecond
+	pauseFactor = 4
+	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 3 * time.Second
+	// resync is how often it is tried again what the API server refused, or could not be made for a name that is taken.
+	resync = 10 * time.Minute
+	// syncTimeout is how long one sync may wait for the API server.
+	syncTimeout = 10 * time.Minute
+	// settling is how long an object stays that nothing refers to any more. Proxies may see its end before that of the
+	// reference.
+	settling = 5 * time.Second
+	// watchDelay is how long the API server may take to show what was written. If it takes longer, it is written again.
+	watchDelay = 10 * time.Second
+
+	everything = "everything"
+)
+
+// Inputs is what a Controller reads from.
+type Inputs struct {
+	// Services are run by others.
+	Services informers.SharedInformerFactory
+	// Namespace is that of the Gateways, and of the ConfigMaps that IngressClasses and annotations name.
+	Namespace string
+}
+
+// Controller makes and updates everything for Ingresses.
+type Controller struct {
+	kube     kubernetes.Interface
+	dynamic  dynamic.Interface
+	recorder record.EventRecorder
+	inputs   Inputs
+	now      func() time.Time
+	// queue holds one key when there may be something to do.
+	queue workqueue.TypedRateLimitingInterface[string]
+	// ingresses, classes and configMaps are read; made are the caches of what is made, by kind.
+	ingresses, classes, configMaps cache.SharedIndexInformer
+	made                           map[string]cache.SharedIndexInformer
+	// logged is what was logged last of kinds that the cluster lacks.
+	logged string
+
+	mu sync.Mutex
+	// ready says that the caches have been filled once.
+	ready bool
+	// applied is what was applied last of each object.
+	applied map[source.Subject]applied
+	// taken are names of objects of others, and refused what the API server has against an object. Both are forgotten
+	// after a while.
+	taken   map[source.Subject]bool
+	refused map[source.Subject]refusal
+	// blocked are the namespaces whose routes stay as they are until the next sync.
+	blocked map[string]bool
+
+	// The worker alone touches what follows. forgotten is when taken and refused were forgotten.
+	forgotten time.Time
+	// unneeded is since when nothing refers to an object.
+	unneeded map[source.Subject]time.Time
+	// told are the events that were recorded, by object; nil before the first sync.
+	told map[types.UID]map[event]bool
+	// pause is the time until the next look.
+	pause time.Duration
+}
+
+// New returns a Controller. It does nothing before Run.
+func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.EventRecorder, inputs Inputs, now func() time.Time) (*Controller, error) {
+	all := informers.NewSharedInformerFactory(kube, 0)
+	home := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(inputs.Namespace))
+	c := &Controller{
+		kube: kube, dynamic: dynamic, recorder: recorder, inputs: inputs, now: now,
+		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+		ingresses: all.Networking().V1().Ingresses().Informer(), classes: all.Networking().V1().IngressClasses().Informer(),
+		configMaps: home.Core().V1().ConfigMaps().Informer(), made: map[string]cache.SharedIndexInformer{},
+		applied: map[source.Subject]applied{}, taken: map[source.Subject]bool{}, refused: map[source.Subject]refusal{},
+		unneeded: map[source.Subject]time.Time{}, pause: interval,
+	}
+	for _, informer := range []cache.SharedIndexInformer{c.ingresses, c.classes, c.configMaps} {
+		transform := children.Strip
+		if informer == c.ingresses {
+			transform = stripIngress
+		}
+		if err := informer.SetTransform(transform); err != nil {
+			return nil, fmt.Errorf("failed to set what is kept of objects: %w", err)
+		}
+	}
+	for kind := range resources {
+		if err := c.addMade(kind); err != nil {
+			return nil, err
+		}
+	}
+	for _, informer := range []cache.SharedIndexInformer{c.ingresses, c.classes, c.configMaps, inputs.Services.Core().V1().Services().Informer()} {
+		if err := c.handle(informer, func(any) {}); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// handle triggers a sync when objects change. gone is called with those that are deleted.
+func (c *Controller) handle(informer cache.SharedIndexInformer, gone func(any)) error {
+	changed := func(any) { c.queue.Add(everything) }
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		UpdateFunc: func(old, new any) {
+			if old.(metav1.Object).GetResourceVersion() != new.(metav1.Object).GetResourceVersion() {
+				changed(new)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			gone(obj)
+			changed(obj)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("failed to watch for changes: %w", err)
+	}
+	return nil
+}
+
+// Run works until ctx is cancelled, with what Fill reads. It returns only after it has stopped writing. It can be
+// called once.
+func (c *Controller) Run(ctx context.Context) {
+	stop := context.AfterFunc(ctx, c.queue.ShutDown)
+	defer stop()
+	c.queue.Add(everything)
+	for c.processNext(ctx) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.pause):
+		}
+	}
+}
+
+// processNext waits until there is something to do, and does it. It returns false once the queue is shut down.
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	if !c.isReady() { // Fill adds the key
+		return true
+	}
+	switch err := c.syncSafely(ctx); {
+	case err == nil:
+		c.queue.Forget(key)
+	case ctx.Err() == nil:
+		if !children.OnlyOutdated(err) {
+			logging.Errorf("Trying again later: failed to serve Ingresses: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+		c.queue.AddRateLimited(key)
+	}
+	return true
+}
+
+// syncSafely is sync with a time limit, and with a panic as an error.
+func (c *Controller) syncSafely(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("this is a bug, please report it: %v\n%s", cause, debug.Stack())
+		}
+	}()
+	return c.sync(ctx)
+}
+
+// sync makes everything as it should be.
+func (c *Controller) sync(ctx context.Context) error {
+	begin := time.Now()
+	if now := c.now(); now.Sub(c.forgotten) >= resync {
+		c.taken, c.refused, c.forgotten = map[source.Subject]bool{}, map[source.Subject]refusal{}, now
+		c.queue.AddAfter(everything, resync)
+	}
+	seen := c.observe()
+	wanted := c.evaluate(seen)
+	applying := time.Now()
+	err := errors.Join(c.apply(ctx, wanted), c.cleanUp(ctx, wanted), c.writeStatuses(ctx, seen, wanted))
+	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
+	c.tell(seen, wanted)
+	c.pause = max(interval, pauseFactor*time.Since(begin))
+	return err
+}
+
+// observed is the state of the cluster in one sync.
+type observed struct {
+	classes    []*networkingv1.IngressClass
+	ingresses  []*networkingv1.Ingress
+	services   map[types.NamespacedName]*corev1.Service
+	configMaps map[types.NamespacedName]*corev1.ConfigMap
+	// routes are since when there are HTTPRoutes.
+	routes map[source.HostRoutes]source.Period
+}
+
+// observe collects the state of the cluster from the caches.
+func (c *Controller) observe() *observed {
+	o := &observed{
+		classes: list[*networkingv1.IngressClass](c.classes), services: map[types.NamespacedName]*corev1.Service{},
+		configMaps: map[types.NamespacedName]*corev1.ConfigMap{}, routes: map[source.HostRoutes]source.Period{},
+	}
+	for _, ingress := range list[*networkingv1.Ingress](c.ingresses) {
+		if ingress.DeletionTimestamp == nil {
+			o.ingresses = append(o.ingresses, ingress)
+		}
+	}
+	for _, service := range list[*corev1.Service](c.inputs.Services.Core().V1().Services().Informer()) {
+		o.services[nameOf(service)] = service
+	}
+	for _, configMap := range list[*corev1.ConfigMap](c.configMaps) {
+		o.configMaps[nameOf(configMap)] = configMap
+	}
+	for _, route := range list[*made](c.made["HTTPRoute"]) {
+		for _, host := range route.hostnames {
+			key := source.HostRoutes{Namespace: route.Namespace, Host: host}
+			period, ok := o.routes[key]
+			if created := route.CreationTimestamp.Time; !ok {
+				period = source.Period{First: created, Last: created}
+			} else if created.Before(period.First) {
+				period.First = created
+			} else if created.After(period.Last) {
+				period.Last = created
+			}
+			o.routes[key] = period
+		}
+	}
+	return o
+}
+
+// list returns the objects of a cache.
+func list[T any](informer cache.SharedIndexInformer) []T {
+	var all []T
+	for _, obj := range informer.GetStore().List() {
+		all = append(all, obj.(T))
+	}
+	return all
+}
+
+func nameOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}

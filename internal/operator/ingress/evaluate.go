@@ -1,0 +1,220 @@
+package ingress
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	source "gateway/internal/source/ingress"
+)
+
+// evaluation is what the Ingresses ask for. None of it has been written.
+type evaluation struct {
+	// objects are in the order in which they are to be created, and byName has the same.
+	objects []*desired
+	byName  map[source.Subject]*desired
+	// notes are those of all classes.
+	notes []note
+	// served are the Ingresses of our classes, by UID, and waiting the classes that stay as they are, with the reason.
+	served  map[types.UID]*served
+	waiting map[string]string
+}
+
+// desired is an object as it should be.
+type desired struct {
+	source.Subject
+	class *networkingv1.IngressClass
+	// body is what to apply, without a resourceVersion.
+	body   *unstructured.Unstructured
+	digest string
+	owners []*networkingv1.Ingress
+	// family is the same for routes that differ in their rules alone, host is their first one.
+	family, host string
+}
+
+// note is one of an object of a class.
+type note struct {
+	source.Note
+	class *networkingv1.IngressClass
+}
+
+// served is what becomes of an Ingress.
+type served struct {
+	routes   []source.Subject
+	gateways []source.Subject
+}
+
+// evaluate returns what the Ingresses ask for.
+func (c *Controller) evaluate(seen *observed) *evaluation {
+	e := &evaluation{byName: map[source.Subject]*desired{}, served: map[types.UID]*served{}, waiting: map[string]string{}}
+	slices.SortFunc(seen.classes, func(a, b *networkingv1.IngressClass) int { return strings.Compare(a.Name, b.Name) })
+	configurations := map[string]*corev1.ConfigMap{}
+	var ours []*networkingv1.IngressClass
+	for _, class := range seen.classes {
+		if class.Spec.Controller != source.Controller {
+			continue
+		}
+		ours = append(ours, class)
+		if configuration, problem := c.configurationOf(class, seen.configMaps); problem != "" {
+			e.waiting[class.Name] = problem
+		} else {
+			configurations[class.Name] = configuration
+		}
+	}
+	taken := c.takenNames(e.waiting)
+	for _, class := range ours {
+		if e.waiting[class.Name] != "" {
+			continue
+		}
+		result := source.Translate(source.Input{
+			Ingresses: slices.DeleteFunc(slices.Clone(seen.ingresses), func(i *networkingv1.Ingress) bool { return source.ClassOf(i) != class.Name }),
+			Classes:   seen.classes, Services: seen.services, ConfigMaps: seen.configMaps, Configuration: configurations[class.Name],
+			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name, Taken: taken, Serving: true, Routes: seen.routes,
+		})
+		if problem := c.foreign(result, class); problem != "" {
+			e.waiting[class.Name] = problem
+			continue
+		}
+		for _, object := range result.Objects {
+			one := newDesired(object, class, result.Owners(object))
+			e.objects, e.byName[one.Subject], taken = append(e.objects, one), one, append(taken, one.Subject)
+			e.serve(object, one)
+		}
+		for _, one := range result.Notes {
+			e.notes = append(e.notes, note{one, class})
+		}
+	}
+	return e
+}
+
+// configurationOf returns the ConfigMap that a class names, nil if it names none, or why the class waits.
+func (c *Controller) configurationOf(class *networkingv1.IngressClass, all map[types.NamespacedName]*corev1.ConfigMap) (*corev1.ConfigMap, string) {
+	parameters := class.Spec.Parameters
+	switch {
+	case len(class.Name) > validation.LabelValueMaxLength:
+		return nil, fmt.Sprintf("its name is longer than %d characters", validation.LabelValueMaxLength)
+	case parameters == nil:
+		return nil, ""
+	case parameters.APIGroup != nil && *parameters.APIGroup != "" || parameters.Kind != "ConfigMap" ||
+		parameters.Namespace == nil || *parameters.Namespace != c.inputs.Namespace:
+		return nil, fmt.Sprintf("spec.parameters: name a ConfigMap of namespace %s, with scope Namespace, or none", c.inputs.Namespace)
+	}
+	name := types.NamespacedName{Namespace: c.inputs.Namespace, Name: parameters.Name}
+	if all[name] == nil {
+		return nil, fmt.Sprintf("spec.parameters: there is no ConfigMap %s: create it", name)
+	}
+	return all[name], ""
+}
+
+// takenNames returns the names that are not free: of objects of others, and of what was made of classes that wait.
+func (c *Controller) takenNames(waiting map[string]string) []source.Subject {
+	var taken []source.Subject
+	for object := range c.taken {
+		if !isShared(object) {
+			taken = append(taken, object)
+		}
+	}
+	for kind, informer := range c.made {
+		for _, object := range list[*made](informer) {
+			if waiting[object.Labels[LabelClass]] != "" {
+				taken = append(taken, source.Subject{Kind: kind, Namespace: object.Namespace, Name: object.Name})
+			}
+		}
+	}
+	return taken
+}
+
+// isShared reports whether an object is a Gateway or its settings. With another name, it would have another address.
+func isShared(object source.Subject) bool {
+	return object.Kind == "Gateway" || object.Kind == "GatewayConfig"
+}
+
+// foreign says whether the Gateway of a class cannot be made because somebody else has one of its name.
+func (c *Controller) foreign(result *source.Result, class *networkingv1.IngressClass) string {
+	for _, object := range result.Objects {
+		if subject := subjectOf(object); isShared(subject) && c.taken[subject] {
+			return fmt.Sprintf("%s %s/%s exists and was not made of IngressClass %s: delete or rename one of them",
+				subject.Kind, subject.Namespace, subject.Name, class.Name)
+		}
+	}
+	return ""
+}
+
+func subjectOf(object source.Object) source.Subject {
+	return source.Subject{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// newDesired returns an object as it is to be applied.
+func newDesired(object source.Object, class *networkingv1.IngressClass, owners []*networkingv1.Ingress) *desired {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	utilruntime.Must(err) // objects of the API are made to be converted
+	delete(content, "status")
+	one := &desired{Subject: subjectOf(object), class: class, owners: owners, body: &unstructured.Unstructured{Object: content}}
+	one.body.SetCreationTimestamp(metav1.Time{})
+	one.body.SetLabels(map[string]string{LabelClass: class.Name})
+	var refs []metav1.OwnerReference
+	for _, owner := range owners {
+		if owner.Namespace == object.GetNamespace() {
+			refs = append(refs, metav1.OwnerReference{
+				APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress", Name: owner.Name, UID: owner.UID,
+			})
+		}
+	}
+	one.body.SetOwnerReferences(refs)
+	if route, ok := object.(*gatewayv1.HTTPRoute); ok {
+		one.family = digestOf([]any{route.Spec.Hostnames, route.Spec.ParentRefs})
+		if len(route.Spec.Hostnames) > 0 {
+			one.host = string(route.Spec.Hostnames[0])
+		}
+	}
+	one.digest = digestOf(one.body.Object)
+	one.body.SetAnnotations(map[string]string{annotationDigest: one.digest})
+	return one
+}
+
+// digestOf returns the same text for equal contents only.
+func digestOf(content any) string {
+	text, err := json.Marshal(content)
+	utilruntime.Must(err) // it was made of JSON
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:32]
+}
+
+// serve notes which routes and Gateways an Ingress has.
+func (e *evaluation) serve(object source.Object, one *desired) {
+	var parents []gatewayv1.ParentReference
+	switch route := object.(type) {
+	case *gatewayv1.HTTPRoute:
+		parents = route.Spec.ParentRefs
+	case *gatewayv1.TLSRoute:
+	default:
+		return
+	}
+	for _, owner := range one.owners {
+		if e.served[owner.UID] == nil {
+			e.served[owner.UID] = &served{}
+		}
+		of := e.served[owner.UID]
+		of.routes = append(of.routes, one.Subject)
+		for _, parent := range parents {
+			gateway := source.Subject{Kind: "Gateway", Namespace: one.Namespace, Name: string(parent.Name)}
+			if parent.Namespace != nil {
+				gateway.Namespace = string(*parent.Namespace)
+			}
+			if parent.Kind == nil && !slices.Contains(of.gateways, gateway) {
+				of.gateways = append(of.gateways, gateway)
+			}
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package gatewayapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/test/internal/testenv"
+)
+
+// gateways is the namespace of the Gateways for Ingresses.
+const gateways = "gateway-ingress"
+
+// ingressClass is the GatewayClass, whose data planes have one proxy and no load balancer.
+const ingressClass = `
+apiVersion: app.example.com/v1
+kind: GatewayConfig
+metadata: {namespace: gateway-ingress, name: small}
+spec: {replicas: 1, service: {type: ClusterIP}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: gateway}
+spec:
+  controllerName: app.example.com/gateway
+  parametersRef: {group: app.example.com, kind: GatewayConfig, namespace: gateway-ingress, name: small}`
+
+// shopIngress has an annotation with a difference, guardedIngress one that cannot be carried over.
+const shopIngress = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  namespace: front
+  name: shop
+  annotations: {nginx.ingress.kubernetes.io/limit-rps: "100"}
+spec:
+  ingressClassName: gateway
+  rules: [{host: shop.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]`
+
+const guardedIngress = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  namespace: front
+  name: guarded
+  annotations: {nginx.ingress.kubernetes.io/server-snippet: deny all;}
+spec:
+  ingressClassName: gateway
+  rules: [{host: guarded.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]`
+
+// TestIngress: an Ingress of our class is served. What is made of it follows it, and goes with it.
+func TestIngress(t *testing.T) {
+	server.InstallGatewayAPI(t)
+	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "ingress"))
+	apply(t, ingressClass)
+	api := routesClient(t)
+	defer server.Kubectl(t, "delete", "gatewayclass", "gateway")
+	createNamespace(t, "front", nil)
+	createService(t, "front", "web")
+	createService(t, "front", "second")
+	operator := startOperator(t, "-ingress-namespace="+gateways)
+	apply(t, shopIngress)
+	waitForGateway(t, gateways, "gateway")
+	port := haproxytest.FreePort(t)
+	startProxyThrough(t, gateways, "gateway", func(kubeconfig string) string { return otherPort(t, kubeconfig, port) })
+
+	expectRoute(t, api, "front", "gateway-shop-test", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
+	expectHost(t, port, "shop.test", 200, "front/web")
+	expectAddress(t, api, "shop", true)
+	expectEvent(t, "Ingress", "shop", corev1.EventTypeNormal, "Programmed", "All proxies run it")
+	expectEvent(t, "Ingress", "shop", corev1.EventTypeWarning, "Differs", "annotation limit-rps: clients get 429, not 503")
+	t.Run("a guard", func(t *testing.T) {
+		apply(t, guardedIngress)
+		expectHost(t, port, "guarded.test", 503, "")
+		expectEvent(t, "Ingress", "guarded", corev1.EventTypeWarning, "Closed", "annotation server-snippet: ")
+	})
+	t.Run("an edited route", func(t *testing.T) { testEditedRoute(t, api, port) })
+	t.Run("an edit", func(t *testing.T) {
+		apply(t, strings.Replace(shopIngress, "name: web", "name: second", 1))
+		expectHost(t, port, "shop.test", 200, "front/second")
+	})
+	t.Run("names that are taken", func(t *testing.T) { testTakenNames(t, api, port) })
+	t.Run("steady state", func(t *testing.T) { testSteadyState(t, operator) })
+	t.Run("another class", func(t *testing.T) {
+		apply(t, strings.Replace(guardedIngress, "ingressClassName: gateway", "ingressClassName: other", 1))
+		expectHost(t, port, "guarded.test", 404, "")
+		expectAddress(t, api, "guarded", false)
+	})
+	t.Run("the Ingress goes", func(t *testing.T) {
+		server.Kubectl(t, "-n", "front", "delete", "ingress", "shop", "guarded")
+		expectHost(t, port, "shop.test", 404, "")
+		testenv.Eventually(t, soon, "everything to go", func(context.Context) error {
+			const kinds = "gateways.gateway.networking.k8s.io,listenersets,httproutes,referencegrants,gatewayconfigs,routefilters"
+			if left := server.Kubectl(t, "get", kinds, "-A", "-l", "app.example.com/ingress-class", "-o", "name"); left != "" {
+				return fmt.Errorf("there is %s", left)
+			}
+			return nil
+		})
+	})
+}
+
+// apply applies objects of YAML documents.
+func apply(t *testing.T, documents string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "objects.yaml")
+	must(t, os.WriteFile(file, []byte(documents), 0o600))
+	server.Kubectl(t, "apply", "-f", file)
+}
+
+// testEditedRoute: what somebody changes or deletes of what was made comes back.
+func testEditedRoute(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	routes := api.GatewayV1().HTTPRoutes("front")
+	_, err := routes.Patch(t.Context(), "gateway-shop-test", types.JSONPatchType,
+		[]byte(`[{"op":"replace","path":"/spec/rules/0/backendRefs/0/name","value":"second"}]`), metav1.PatchOptions{FieldManager: "somebody"})
+	must(t, err)
+	expectRoute(t, api, "front", "gateway-shop-test", 3, "Programmed=True")
+	expectHost(t, port, "shop.test", 200, "front/web")
+	route, err := routes.Get(t.Context(), "gateway-shop-test", metav1.GetOptions{})
+	must(t, err)
+	if owners := route.OwnerReferences; len(owners) != 1 || owners[0].Kind != "Ingress" || owners[0].Name != "shop" {
+		t.Errorf("its owners are %+v", owners)
+	}
+	must(t, routes.Delete(t.Context(), "gateway-shop-test", metav1.DeleteOptions{}))
+	testenv.Eventually(t, soon, "a new route", func(ctx context.Context) error {
+		found, err := routes.Get(ctx, "gateway-shop-test", metav1.GetOptions{})
+		if err == nil && found.UID == route.UID {
+			err = errors.New("it is the old one")
+		}
+		return err
+	})
+	expectRoute(t, api, "front", "gateway-shop-test", 1, "Programmed=True")
+	expectHost(t, port, "shop.test", 200, "front/web")
+}
+
+// testTakenNames: objects of others are left alone. Routes get other names, a class whose Gateway is taken waits.
+func testTakenNames(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	elsewhere := gatewayv1.ParentReference{Name: "elsewhere"}
+	mine, err := api.GatewayV1().HTTPRoutes("front").Create(t.Context(), newRoute("front", "gateway-taken-test", elsewhere, "/", service("second")), metav1.CreateOptions{})
+	must(t, err)
+	ingress := strings.NewReplacer("name: shop\n", "name: taken\n", "shop.test", "taken.test").Replace(shopIngress)
+	apply(t, ingress)
+	expectRoute(t, api, "front", "gateway-taken-test-02", 1, "Programmed=True")
+	expectHost(t, port, "taken.test", 200, "front/web")
+	found, err := api.GatewayV1().HTTPRoutes("front").Get(t.Context(), mine.Name, metav1.GetOptions{})
+	if err != nil || found.ResourceVersion != mine.ResourceVersion {
+		t.Errorf("the route of somebody else has changed: %v", err)
+	}
+
+	_, err = api.GatewayV1().Gateways(gateways).Create(t.Context(), &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Spec: gatewayv1.GatewaySpec{
+		GatewayClassName: "elsewhere", Listeners: []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
+	}}, metav1.CreateOptions{})
+	must(t, err)
+	apply(t, "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: second}\nspec: {controller: app.example.com/ingress}")
+	apply(t, strings.Replace(ingress, "ingressClassName: gateway", "ingressClassName: second", 1))
+	expectEvent(t, "IngressClass", "second", corev1.EventTypeWarning, "Waiting",
+		"Gateway gateway-ingress/second exists and was not made of IngressClass second: delete or rename one of them")
+	expectHost(t, port, "taken.test", 404, "")
+	server.Kubectl(t, "-n", "front", "delete", "ingress", "taken")
+}
+
+// expectHost waits until a request for a host is answered with a status and a text.
+func expectHost(t *testing.T, port int32, host string, status int, text string) {
+	t.Helper()
+	testenv.Eventually(t, soon, fmt.Sprintf("%s to be answered with %d %s", host, status, text), func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
+		if err != nil {
+			return err
+		}
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close() //nolint:errcheck // it was read
+		body, err := io.ReadAll(response.Body)
+		if err == nil && (response.StatusCode != status || !strings.Contains(string(body), text)) {
+			err = fmt.Errorf("got %d %q", response.StatusCode, body)
+		}
+		return err
+	})
+}
+
+// expectAddress waits until the status of an Ingress has the address of the Gateway, or none.
+func expectAddress(t *testing.T, api routesclient.Interface, name string, want bool) {
+	t.Helper()
+	testenv.Eventually(t, soon, fmt.Sprintf("Ingress %s to have an address: %t", name, want), func(ctx context.Context) error {
+		gateway, err := api.GatewayV1().Gateways(gateways).Get(ctx, "gateway", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		ingress, err := server.Kube.NetworkingV1().Ingresses("front").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var wanted []networkingv1.IngressLoadBalancerIngress
+		if want && len(gateway.Status.Addresses) == 1 {
+			wanted = []networkingv1.IngressLoadBalancerIngress{{IP: gateway.Status.Addresses[0].Value}}
+		}
+		if got := ingress.Status.LoadBalancer.Ingress; len(got) != len(wanted) || want && (len(got) != 1 || got[0].IP != wanted[0].IP) {
+			return fmt.Errorf("it has %+v, want %+v", got, wanted)
+		}
+		return nil
+	})
+}
+
+// expectEvent waits for an event of an object, and sees that it was recorded once.
+func expectEvent(t *testing.T, kind, name, eventType, reason, message string) {
+	t.Helper()
+	testenv.Eventually(t, soon, "the event "+message, func(ctx context.Context) error {
+		list, err := server.Kube.CoreV1().Events("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var others []string
+		for i := range list.Items {
+			event := &list.Items[i]
+			if event.InvolvedObject.Kind != kind || event.InvolvedObject.Name != name {
+				continue
+			}
+			if event.Type == eventType && event.Reason == reason && strings.Contains(event.Message, message) {
+				if event.Count != 1 {
+					t.Errorf("%q was recorded %d times", message, event.Count)
+				}
+				return nil
+			}
+			others = append(others, event.Reason+": "+event.Message)
+		}
+		return fmt.Errorf("there are the events %q", others)
+	})
+}
+
+// otherPort returns a kubeconfig for an agent to which Gateways seem to listen on another port than 80, which this
+// machine may not have.
+func otherPort(t *testing.T, kubeconfig string, port int32) string {
+	t.Helper()
+	target, err := url.Parse(server.Admin.Host)
+	must(t, err)
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(server.Admin))
+	must(t, err)
+	through := httptest.NewTLSServer(&httputil.ReverseProxy{
+		Rewrite:   func(request *httputil.ProxyRequest) { request.SetURL(target) },
+		Transport: transport, FlushInterval: -1,
+		ModifyResponse: func(response *http.Response) error {
+			if !strings.HasSuffix(response.Request.URL.Path, "/gateways") {
+				return nil
+			}
+			body, reader := response.Body, bufio.NewReader(response.Body)
+			read, write := io.Pipe()
+			go func() {
+				for {
+					line, err := reader.ReadString('\n')
+					_, _ = io.WriteString(write, strings.ReplaceAll(line, `"port":80,`, fmt.Sprintf(`"port":%d,`, port)))
+					if err != nil {
+						_ = write.CloseWithError(err)
+						_ = body.Close()
+						return
+					}
+				}
+			}()
+			response.Body = read
+			response.Header.Del("Content-Length")
+			return nil
+		},
+	})
+	t.Cleanup(func() { through.CloseClientConnections(); through.Close() })
+	content, err := os.ReadFile(kubeconfig)
+	must(t, err)
+	var kept []string
+	for line := range strings.Lines(strings.ReplaceAll(string(content), server.Admin.Host, through.URL)) {
+		if !strings.Contains(line, "certificate-authority-data") {
+			kept = append(kept, line)
+		} else {
+			kept = append(kept, strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " ")))+"insecure-skip-tls-verify: true\n")
+		}
+	}
+	must(t, os.WriteFile(kubeconfig, []byte(strings.Join(kept, "")), 0o600))
+	return kubeconfig
+}
