@@ -131,11 +131,23 @@ func compile(source *apiextensionsv1.JSONSchemaProps) (*crd, error) {
 
 // Refusal is why the API server refuses an object.
 type Refusal struct {
-	// Problems are in its words, each with the field.
-	Problems []string
+	// Problems is never empty.
+	Problems []Problem
 }
 
-func (r *Refusal) Error() string { return strings.Join(r.Problems, ", ") }
+// Problem is what the API server refuses of an object.
+type Problem struct {
+	// Field is the field, such as spec.listeners[0].port. Text is what the API server says, which names it, too.
+	Field, Text string
+}
+
+func (r *Refusal) Error() string {
+	texts := make([]string, len(r.Problems))
+	for i := range r.Problems {
+		texts[i] = r.Problems[i].Text
+	}
+	return strings.Join(texts, ", ")
+}
 
 // Knows reports whether there is a CRD of a kind.
 func Knows(kind schema.GroupKind) bool { return definitions[kind] != nil }
@@ -160,16 +172,24 @@ func Admit(object *unstructured.Unstructured) error {
 	if hasStatus {
 		object.Object["status"] = status
 	}
-	var problems []string
+	var problems []Problem
 	for _, path := range unknown {
-		problems = append(problems, fmt.Sprintf("unknown field %q", path))
+		problems = append(problems, Problem{path, fmt.Sprintf("unknown field %q", path)})
 	}
 	// They come in the order of maps.
 	slices.SortFunc(errs, func(a, b *field.Error) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Error(), b.Error()))
 	})
+	isAnnouncement := func(err *field.Error) bool { return err.Field == "<nil>" } // another one has the field
+	if slices.ContainsFunc(errs, func(err *field.Error) bool { return !isAnnouncement(err) }) {
+		errs = slices.DeleteFunc(errs, isAnnouncement)
+	}
 	for _, err := range errs {
-		problems = append(problems, err.Error())
+		where := err.Field
+		if where == "metadata" {
+			where = "metadata.name" // which rules of CRDs cannot name
+		}
+		problems = append(problems, Problem{where, err.Error()})
 	}
 	if len(problems) == 0 {
 		return nil

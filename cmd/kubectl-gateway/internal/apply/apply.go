@@ -105,7 +105,7 @@ func (c *command) check(ctx context.Context, namespaces, others []*item) (later 
 			later = append(later, i)
 			i.result = "created, not checked: what it needs is not there yet"
 		case isRefusal(err):
-			problems = append(problems, fmt.Sprintf("%s: %s: %s", i.Source, i, reason(err)))
+			problems = append(problems, fmt.Sprintf("%s: %s: %s", where(i, err), i, reason(err)))
 		case err != nil:
 			return nil, c.interrupted(fmt.Errorf("failed to check %s: %w", i, err))
 		default:
@@ -127,6 +127,15 @@ func isRefusal(err error) bool {
 		return false
 	}
 	return true
+}
+
+// where returns the file and the line that the API server objects to.
+func where(i *item, err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil && len(status.Status().Details.Causes) > 0 {
+		return i.At(status.Status().Details.Causes[0].Field)
+	}
+	return i.Source
 }
 
 // reason returns why the API server refuses an object.

@@ -31,6 +31,9 @@ type Document struct {
 	// Source is the file and the line where the document begins.
 	Source string
 	Object *unstructured.Unstructured
+	// part is what it is in, and item its place there, if that is a List: items[0].
+	part part
+	item string
 }
 
 // String names the object.
@@ -110,11 +113,8 @@ func parse(file string, text []byte) ([]Document, error) {
 	var all []Document
 	var errs []error
 	for _, part := range split(file, text) {
-		objects, err := part.objects()
-		errs = append(errs, err)
-		for _, object := range objects {
-			all = append(all, Document{Source: fmt.Sprintf("%s:%d", file, part.line), Object: object})
-		}
+		documents, err := part.documents()
+		all, errs = append(all, documents...), append(errs, err)
 	}
 	return all, errors.Join(errs...)
 }
@@ -169,8 +169,8 @@ func (p part) json() ([]byte, error) {
 	return yaml.YAMLToJSONStrict(append(bytes.Repeat([]byte("\n"), p.line-1), p.text...))
 }
 
-// objects returns the objects of a document: none if it is empty, those of a List.
-func (p part) objects() ([]*unstructured.Unstructured, error) {
+// documents returns the objects of a document: none if it is empty, those of a List.
+func (p part) documents() ([]Document, error) {
 	text, err := p.json()
 	if err != nil {
 		return nil, p.errorf("%v", err)
@@ -191,26 +191,27 @@ func (p part) objects() ([]*unstructured.Unstructured, error) {
 	if err := object.UnmarshalJSON(text); err != nil {
 		return nil, p.errorf("%v", err)
 	}
-	objects := []*unstructured.Unstructured{object}
+	source := fmt.Sprintf("%s:%d", p.file, p.line)
+	all := []Document{{Source: source, Object: object, part: p}}
 	if object.IsList() {
 		list, err := object.ToList()
 		if err != nil {
 			return nil, p.errorf("%v", err)
 		}
-		objects = objects[:0]
+		all = all[:0]
 		for i := range list.Items {
-			objects = append(objects, &list.Items[i])
+			all = append(all, Document{Source: source, Object: &list.Items[i], part: p, item: fmt.Sprintf("items[%d].", i)})
 		}
 	}
-	for _, object := range objects {
-		name := object.GetName()
+	for _, one := range all {
+		name := one.Object.GetName()
 		if name == "" {
-			return nil, p.errorf("%s without metadata.name", object.GetKind())
+			return nil, fmt.Errorf("%s: %s without metadata.name", one.At("metadata.name"), one.Object.GetKind())
 		}
 		// Names become names of files.
 		if problems := content.IsPathSegmentName(name); len(problems) > 0 {
-			return nil, p.errorf("metadata.name %q %s", name, problems[0])
+			return nil, fmt.Errorf("%s: metadata.name %q %s", one.At("metadata.name"), name, problems[0])
 		}
 	}
-	return objects, nil
+	return all, nil
 }

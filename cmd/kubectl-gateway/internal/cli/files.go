@@ -185,7 +185,7 @@ func typed(document Document, namespace string) (runtime.Object, error) {
 		var refusal *admission.Refusal
 		switch err := admission.Admit(document.Object); {
 		case errors.As(err, &refusal):
-			return nil, fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, Plain(strings.Join(refusal.Problems, "; ")))
+			return nil, fmt.Errorf("%s: %s: the API server refuses it: %s", document.At(refusal.Problems[0].Field), document, document.told(refusal.Problems))
 		case err != nil:
 			return nil, err
 		}
@@ -196,7 +196,7 @@ func typed(document Document, namespace string) (runtime.Object, error) {
 		unknown, err = json.UnmarshalStrict(content, object)
 	}
 	if err = errors.Join(append(unknown, err)...); err != nil {
-		return nil, fmt.Errorf("%s: %s: %s", document.Source, document, oneLine(err.Error()))
+		return nil, fmt.Errorf("%s: %s: %s", document.Where(err), document, oneLine(err.Error()))
 	}
 	return object, nil
 }

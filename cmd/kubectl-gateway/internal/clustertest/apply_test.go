@@ -173,6 +173,7 @@ func TestRefusals(t *testing.T) {
 	for spec, want := range map[string]string{
 		"  replicas: two\n": ".spec.replicas: expected numeric (int or float), got string",
 		"  routes: [{name: r, rules: [{timeouts: {request: 1d}}]}]\n":                             "timeouts.request: Invalid value: \"1d\"",
+		"  routes:\n  - rules: [{timeouts: {request: 1d}}]\n    name: r\n":                        "standard input:8: Gateway refusals/a: ",
 		"---\n{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: [{port: x}]}}\n": ".port: expected numeric",
 	} {
 		result := clitest.Run(t, gateway("a", spec), "apply", "-n", namespace, "-f", "-")

@@ -232,7 +232,7 @@ spec: {ingressClassName: internal, defaultBackend: {service: {name: b, port: {nu
 		{"the Gateway API beside an Ingress", plain + "---" + convertedGateway, nil, 3, []string{
 			"name: ingress\n", "default/ingress Gateway: the operator serves it as it is, with the GatewayClass gateway\n", "objects passed over: 1, ",
 		}},
-		{"a wrong type", strings.Replace(plain, "number: 80", "number: eighty", 1), nil, 1, []string{"standard input:1: Ingress default/a: "}},
+		{"a wrong type", strings.Replace(plain, "number: 80", "number: eighty", 1), nil, 1, []string{"standard input:5: Ingress default/a: "}},
 		{"a bad output", plain, []string{"-o", "xml"}, 2, []string{`unknown output "xml": use json or yaml`}},
 		{"a bad name", plain, []string{"--name", "A"}, 2, []string{`"A" is no name for a Gateway`}},
 	} {

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -327,19 +328,23 @@ spec:
 // TestNotAdmitted has Gateways that the API server refuses: no command takes them, and HAProxy is not asked.
 func TestNotAdmitted(t *testing.T) {
 	t.Setenv("PATH", "")
-	for _, test := range []struct{ from, to, want string }{
-		{"port: 80,", "port: 0,", "spec.listeners[0].port: Invalid value: 0: should be greater than or equal to 1"},
-		{", tls: {certificateRefs: [{name: s}]}}", "}", "spec.listeners[3].tls: Invalid value: tls is required for protocols HTTPS and TLS, and not allowed for any other"},
-		{"weight: 0", "weight: -90", "spec.routes[0].rules[4].backendRefs[1].weight: Invalid value: -90: "},
-		{"backendRequest: 3s", "backendRequest: 1d", `spec.routes[0].rules[3].timeouts.backendRequest: Invalid value: "1d": `},
-		{"name: b, port: 443", "name: a, port: 443", `spec.listeners[3]: Duplicate value: {"name":"a"}`},
-		{"port: 80, protocol: HTTP, hostname: \"*.b.test\"", "port: 80, protocol: HTTP", "two listeners have the same port and hostname: "},
-		{"type: DirectResponse", "type: CORS", "spec.routes[0].rules[1].filters[0].cors: Required value"},
-		{"value: /old", "value: /a/../b", `spec.routes[0].rules[0].matches[0].path.value: Invalid value: "/a/../b": must have a form like /shop`},
-		{"listeners: [db]", "listeners: [dbs]", "must be the name of a listener in spec.listeners: correct the name or add the listener"},
-		{"statusCode: 418", "statusCode: ok", `statusCode: Invalid value: "string": must be of type integer`},
-		{"method: POST", "methods: POST", `unknown field "spec.routes[0].rules[3].matches[0].methods"`},
-		{"name: all", "name: a.b", "metadata.name"},
+	for _, test := range []struct {
+		from, to string
+		line     int
+		want     string
+	}{
+		{"port: 80,", "port: 0,", 6, "spec.listeners[0].port: Invalid value: 0: should be greater than or equal to 1"},
+		{", tls: {certificateRefs: [{name: s}]}}", "}", 5, "spec.listeners[3].tls: Invalid value: tls is required for protocols HTTPS and TLS, and not allowed for any other"},
+		{"weight: 0", "weight: -90", 34, "spec.routes[0].rules[4].backendRefs[1].weight: Invalid value: -90: "},
+		{"backendRequest: 3s", "backendRequest: 1d", 28, `spec.routes[0].rules[3].timeouts.backendRequest: Invalid value: "1d": `},
+		{"name: b, port: 443", "name: a, port: 443", 9, `spec.listeners[3]: Duplicate value: {"name":"a"}`},
+		{"port: 80, protocol: HTTP, hostname: \"*.b.test\"", "port: 80, protocol: HTTP", 5, "two listeners have the same port and hostname: "},
+		{"type: DirectResponse", "type: CORS", 20, "spec.routes[0].rules[1].filters[0].cors: Required value"},
+		{"value: /old", "value: /a/../b", 16, `spec.routes[0].rules[0].matches[0].path.value: Invalid value: "/a/../b": must have a form like /shop`},
+		{"listeners: [db]", "listeners: [dbs]", 35, "must be the name of a listener in spec.listeners: correct the name or add the listener"},
+		{"statusCode: 418", "statusCode: ok", 20, `statusCode: Invalid value: "string": must be of type integer`},
+		{"method: POST", "methods: POST", 23, `unknown field "spec.routes[0].rules[3].matches[0].methods"`},
+		{"name: all", "name: a.b", 3, "metadata.name"},
 	} {
 		if strings.Count(everything, test.from) == 0 {
 			t.Errorf("there is no %q to replace", test.from)
@@ -347,7 +352,7 @@ func TestNotAdmitted(t *testing.T) {
 		file := strings.ReplaceAll(everything, test.from, test.to)
 		for _, args := range []string{"render", "render --check", "explain http://a.test/"} {
 			result := clitest.Run(t, file, append(strings.Fields(args), "-f", "-", "-n", "x")...)
-			result.Want(t, 1, "error: standard input:1: Gateway x/", "the API server refuses it: ", test.want)
+			result.Want(t, 1, fmt.Sprintf("error: standard input:%d: Gateway x/", test.line), "the API server refuses it: ", test.want)
 		}
 	}
 }

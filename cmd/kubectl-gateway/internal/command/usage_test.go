@@ -98,7 +98,23 @@ func TestWrongFiles(t *testing.T) {
 		{"a list", "[1]", []string{"render", "-f", "-"}, 1, "standard input:1: this is no object"},
 		{
 			"an unknown field", fmt.Sprintf(minimal, "a") + "  routs: []\n  replica: 2\n", []string{"render", "-f", "-"}, 1,
-			`standard input:1: Gateway default/a: the API server refuses it: unknown field "spec.replica"; unknown field "spec.routs"`,
+			`standard input:8: Gateway default/a: the API server refuses it: unknown field "spec.replica"; line 7: unknown field "spec.routs"`,
+		},
+		{
+			"a wrong name", fmt.Sprintf(minimal, "a") + "---\n# The second one.\n" + strings.Replace(fmt.Sprintf(minimal, "1.b"), "{name: 1.b}", "\n  labels: {}\n  name: 1.b", 1), []string{"render", "-f", "-"}, 1,
+			`standard input:14: Gateway default/1.b: the API server refuses it: metadata: Invalid value: metadata.name must be a DNS label`,
+		},
+		{
+			"a name that is no name of a file", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n- apiVersion: v1\n  kind: Secret\n  metadata:\n    name: a/b\n", []string{"render", "-f", "-"}, 1,
+			`standard input:8: metadata.name "a/b" may not contain '/'`,
+		},
+		{
+			"no name in several lines", "\napiVersion: v1\nkind: Secret\nmetadata:\n  labels: {a: b}\n", []string{"render", "-f", "-"}, 1,
+			"standard input:4: Secret without metadata.name",
+		},
+		{
+			"a wrong key of labels", "apiVersion: app.example.com/v1\nkind: Gateway\nmetadata:\n  name: a\n  labels: &some\n    a.b/c: 'no label'\n  annotations: *some\nspec:\n  listeners: [{name: http, port: 80, protocol: HTTP}]\n", []string{"render", "-f", "-"}, 1,
+			`standard input:5: Gateway default/a: the API server refuses it: metadata.labels: Invalid value: "no label"`,
 		},
 		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, `the API server refuses it: spec.replicas: Invalid value: "string": must be of type integer: "string"`},
 		{

@@ -113,7 +113,7 @@ func decode[T any](document cli.Document) (object *T, unknown []error, err error
 		unknown, err = strictjson.UnmarshalStrict(content, object)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %s: %s", document.Source, document, strings.ReplaceAll(err.Error(), "\n", ", "))
+		return nil, nil, fmt.Errorf("%s: %s: %s", document.Where(err), document, strings.ReplaceAll(err.Error(), "\n", ", "))
 	}
 	return object, unknown, nil
 }
