@@ -43,6 +43,7 @@ type GatewayConfigList struct {
 // GatewayConfigSpec says how to run data planes. Each field is as in the spec of our own kind Gateway.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.pods) ? self.pods.kind : 'Deployment') == (has(oldSelf.pods) ? oldSelf.pods.kind : 'Deployment')",fieldPath=".pods.kind",message="the kind of the pods cannot change: make another GatewayConfig, and another Gateway that names it"
+// +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
 type GatewayConfigSpec struct {
 	// How many proxy pods to run. Without it there are two at first, and kubectl scale or a HorizontalPodAutoscaler may
 	// change their number in the Gateway of the kind app.example.com that the operator makes.
@@ -104,6 +105,15 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1099511627776
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=6
+	Shadow []ShadowFilter `json:"shadow,omitempty"`
 
 	// How much the proxies store of answers, for rules with the filter Cache.
 	// +optional

@@ -112,6 +112,14 @@ const (
 	RuleFilterPathRegexRewrite RuleFilterType = "PathRegexRewrite"
 )
 
+// ShadowFilter is what can refuse a request: a type of filter, or maxRequestBytes.
+//
+// +kubebuilder:validation:Enum=ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;maxRequestBytes
+type ShadowFilter string
+
+// ShadowMaxRequestBytes stands for the limit of bodies. All other values are types of filters.
+const ShadowMaxRequestBytes ShadowFilter = "maxRequestBytes"
+
 // BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and
 // no other.
 //

@@ -13,6 +13,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.hostname) || self.protocol != 'TCP'",fieldPath=".hostname",message="a connection of a TCP listener has no hostname: remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || self.protocol in ['HTTP', 'HTTPS']",fieldPath=".filters",message="filters are for protocols HTTP and HTTPS: remove them"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxRequestBytes) || self.protocol in ['HTTP', 'HTTPS']",fieldPath=".maxRequestBytes",message="maxRequestBytes is for protocols HTTP and HTTPS: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
 type Listener struct {
 	// The listener's name; routes refer to it. A DNS label.
 	// +required
@@ -66,6 +67,15 @@ type Listener struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1099511627776
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=6
+	Shadow []ShadowFilter `json:"shadow,omitempty"`
 
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from

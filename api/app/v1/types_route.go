@@ -83,6 +83,15 @@ type RouteRule struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1099511627776
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=6
+	Shadow []ShadowFilter `json:"shadow,omitempty"`
 }
 
 // RouteMatch is a set of conditions on a request, all of which have to be met.

@@ -40,6 +40,7 @@ type RouteFilterList struct {
 // RouteFilterSpec is what happens to requests.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.filters) || has(self.maxRequestBytes)",message="it says nothing: add filters or maxRequestBytes"
+// +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
 type RouteFilterSpec struct {
 	// The filters, as in a rule of our own kind Gateway, each type once. HTTPRoutes and GRPCRoutes have some types
 	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror. The
@@ -63,4 +64,13 @@ type RouteFilterSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1099511627776
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=6
+	Shadow []ShadowFilter `json:"shadow,omitempty"`
 }
