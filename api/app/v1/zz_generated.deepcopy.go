@@ -932,6 +932,11 @@ func (in *GatewayConfigSpec) DeepCopyInto(out *GatewayConfigSpec) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.Shadow != nil {
+		in, out := &in.Shadow, &out.Shadow
+		*out = make([]ShadowFilter, len(*in))
+		copy(*out, *in)
+	}
 	if in.Cache != nil {
 		in, out := &in.Cache, &out.Cache
 		*out = new(ResponseCache)
@@ -1515,6 +1520,11 @@ func (in *Listener) DeepCopyInto(out *Listener) {
 		in, out := &in.MaxRequestBytes, &out.MaxRequestBytes
 		*out = new(int64)
 		**out = **in
+	}
+	if in.Shadow != nil {
+		in, out := &in.Shadow, &out.Shadow
+		*out = make([]ShadowFilter, len(*in))
+		copy(*out, *in)
 	}
 	if in.AllowedRoutes != nil {
 		in, out := &in.AllowedRoutes, &out.AllowedRoutes
@@ -2183,6 +2193,11 @@ func (in *RouteFilterSpec) DeepCopyInto(out *RouteFilterSpec) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.Shadow != nil {
+		in, out := &in.Shadow, &out.Shadow
+		*out = make([]ShadowFilter, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
@@ -2329,6 +2344,11 @@ func (in *RouteRule) DeepCopyInto(out *RouteRule) {
 		in, out := &in.MaxRequestBytes, &out.MaxRequestBytes
 		*out = new(int64)
 		**out = **in
+	}
+	if in.Shadow != nil {
+		in, out := &in.Shadow, &out.Shadow
+		*out = make([]ShadowFilter, len(*in))
+		copy(*out, *in)
 	}
 	return
 }

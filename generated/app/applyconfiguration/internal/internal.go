@@ -599,6 +599,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: service
       type:
         namedType: gateway.api.app.v1.ServiceSpec
+    - name: shadow
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: trustedProxies
       type:
         list:
@@ -1001,6 +1007,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: proxyProtocol
       type:
         scalar: string
+    - name: shadow
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: tls
       type:
         namedType: gateway.api.app.v1.ListenerTLS
@@ -1443,6 +1455,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxRequestBytes
       type:
         scalar: numeric
+    - name: shadow
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.RouteKind
   map:
     fields:
@@ -1532,6 +1550,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sessionPersistence
       type:
         namedType: gateway.api.app.v1.SessionPersistence
+    - name: shadow
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: timeouts
       type:
         namedType: gateway.api.app.v1.RouteTimeouts

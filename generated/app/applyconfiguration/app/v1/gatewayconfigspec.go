@@ -38,6 +38,11 @@ type GatewayConfigSpecApplyConfiguration struct {
 	// The largest request body that all HTTP and HTTPS listeners let through, in bytes. A rule that has a limit uses its
 	// own instead. Empty: any size.
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	Shadow []appv1.ShadowFilter `json:"shadow,omitempty"`
 	// How much the proxies store of answers, for rules with the filter Cache.
 	Cache *ResponseCacheApplyConfiguration `json:"cache,omitempty"`
 	// How long connections that stay open may go on when their HAProxy process has to end.
@@ -143,6 +148,16 @@ func (b *GatewayConfigSpecApplyConfiguration) WithFilters(values ...*RuleFilterA
 // If called multiple times, the MaxRequestBytes field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithMaxRequestBytes(value int64) *GatewayConfigSpecApplyConfiguration {
 	b.MaxRequestBytes = &value
+	return b
+}
+
+// WithShadow adds the given value to the Shadow field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Shadow field.
+func (b *GatewayConfigSpecApplyConfiguration) WithShadow(values ...appv1.ShadowFilter) *GatewayConfigSpecApplyConfiguration {
+	for i := range values {
+		b.Shadow = append(b.Shadow, values[i])
+	}
 	return b
 }
 

@@ -39,6 +39,11 @@ type ListenerApplyConfiguration struct {
 	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to,
 	// also those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	Shadow []appv1.ShadowFilter `json:"shadow,omitempty"`
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
 	// within the cluster: give such clients a listener of their own, on another port.
@@ -120,6 +125,16 @@ func (b *ListenerApplyConfiguration) WithFilters(values ...*RuleFilterApplyConfi
 // If called multiple times, the MaxRequestBytes field is set to the value of the last call.
 func (b *ListenerApplyConfiguration) WithMaxRequestBytes(value int64) *ListenerApplyConfiguration {
 	b.MaxRequestBytes = &value
+	return b
+}
+
+// WithShadow adds the given value to the Shadow field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Shadow field.
+func (b *ListenerApplyConfiguration) WithShadow(values ...appv1.ShadowFilter) *ListenerApplyConfiguration {
+	for i := range values {
+		b.Shadow = append(b.Shadow, values[i])
+	}
 	return b
 }
 

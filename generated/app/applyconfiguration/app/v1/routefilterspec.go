@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	appv1 "gateway/api/app/v1"
+)
+
 // RouteFilterSpecApplyConfiguration represents a declarative configuration of the RouteFilterSpec type for use
 // with apply.
 //
@@ -19,6 +23,11 @@ type RouteFilterSpecApplyConfiguration struct {
 	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not
 	// say its length, the backend may get as much as this, but not its end. Empty: any size.
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	Shadow []appv1.ShadowFilter `json:"shadow,omitempty"`
 }
 
 // RouteFilterSpecApplyConfiguration constructs a declarative configuration of the RouteFilterSpec type for use with
@@ -45,5 +54,15 @@ func (b *RouteFilterSpecApplyConfiguration) WithFilters(values ...*RuleFilterApp
 // If called multiple times, the MaxRequestBytes field is set to the value of the last call.
 func (b *RouteFilterSpecApplyConfiguration) WithMaxRequestBytes(value int64) *RouteFilterSpecApplyConfiguration {
 	b.MaxRequestBytes = &value
+	return b
+}
+
+// WithShadow adds the given value to the Shadow field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Shadow field.
+func (b *RouteFilterSpecApplyConfiguration) WithShadow(values ...appv1.ShadowFilter) *RouteFilterSpecApplyConfiguration {
+	for i := range values {
+		b.Shadow = append(b.Shadow, values[i])
+	}
 	return b
 }

@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	appv1 "gateway/api/app/v1"
+)
+
 // RouteRuleApplyConfiguration represents a declarative configuration of the RouteRule type for use
 // with apply.
 //
@@ -28,6 +32,11 @@ type RouteRuleApplyConfiguration struct {
 	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not
 	// say its length, the backend may get as much as this, but not its end. Empty: any size.
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+	// Filters above that only say what they would refuse: they decide, and the request goes on all the same. Their
+	// decisions are in the access log and in metrics. maxRequestBytes stands for the limit of bodies. Headers by which a
+	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
+	// refuse.
+	Shadow []appv1.ShadowFilter `json:"shadow,omitempty"`
 }
 
 // RouteRuleApplyConfiguration constructs a declarative configuration of the RouteRule type for use with
@@ -104,5 +113,15 @@ func (b *RouteRuleApplyConfiguration) WithSessionPersistence(value *SessionPersi
 // If called multiple times, the MaxRequestBytes field is set to the value of the last call.
 func (b *RouteRuleApplyConfiguration) WithMaxRequestBytes(value int64) *RouteRuleApplyConfiguration {
 	b.MaxRequestBytes = &value
+	return b
+}
+
+// WithShadow adds the given value to the Shadow field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Shadow field.
+func (b *RouteRuleApplyConfiguration) WithShadow(values ...appv1.ShadowFilter) *RouteRuleApplyConfiguration {
+	for i := range values {
+		b.Shadow = append(b.Shadow, values[i])
+	}
 	return b
 }
