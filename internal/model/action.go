@@ -47,11 +47,34 @@ type Action struct {
 	JWT *JWT
 	// ExternalAuth has a Service decide about requests; nil: none does.
 	ExternalAuth *ExternalAuth
+	// Shadow are what decides about requests, but lets all of them through. There are no others than the action has, of
+	// those that Guards returns.
+	Shadow []string
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
 	// Cache reports whether requests may be answered from what is stored of earlier answers.
 	Cache bool
 }
+
+// Guards returns what may refuse requests, as users call it: types of filters, and maxRequestBytes.
+func (a *Action) Guards() []string {
+	var all []string
+	for _, guard := range []struct {
+		name  string
+		isSet bool
+	}{
+		{"ClientAddress", a.Clients != nil}, {"RateLimit", len(a.RateLimits) > 0}, {"BasicAuth", a.BasicAuth != nil},
+		{"JWT", a.JWT != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
+	} {
+		if guard.isSet {
+			all = append(all, guard.name)
+		}
+	}
+	return all
+}
+
+// Shadows reports whether a guard of the action lets requests through that it would have refused.
+func (a *Action) Shadows(guard string) bool { return slices.Contains(a.Shadow, guard) }
 
 // KnowsUsers reports whether the filters identify users, so that a response may be for one user only.
 func (a *Action) KnowsUsers() bool {
@@ -85,6 +108,13 @@ func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a
 	}
+	own := a.Guards()
+	a.Shadow = slices.Clone(a.Shadow)
+	for _, guard := range filters.Shadow {
+		if !slices.Contains(own, guard) {
+			a.Shadow = append(a.Shadow, guard)
+		}
+	}
 	a.Refused = cmp.Or(a.Refused, filters.Refused)
 	a.Headers.Request = Then(filters.Headers.Request, a.Headers.Request...)
 	a.Headers.Response = Then(filters.Headers.Response, a.Headers.Response...)
@@ -101,6 +131,8 @@ func (a Action) With(filters *Action) Action {
 	a.CORS = cmp.Or(a.CORS, filters.CORS)
 	a.Clients = cmp.Or(a.Clients, filters.Clients)
 	a.ExternalAuth = cmp.Or(a.ExternalAuth, filters.ExternalAuth)
+	now := a.Guards()
+	a.Shadow = slices.DeleteFunc(a.Shadow, func(guard string) bool { return !slices.Contains(now, guard) })
 	return a
 }
 

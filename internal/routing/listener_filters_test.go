@@ -68,6 +68,41 @@ func TestListenerFilters(t *testing.T) {
 	}
 }
 
+// TestShadowOfListeners: what a listener has in shadow refuses nothing. A rule's own filter of the type refuses, and
+// the rule's shadow does not open what the rule has of its listener.
+func TestShadowOfListeners(t *testing.T) {
+	const spec = `
+listeners:
+  - name: a
+    port: 1
+    protocol: HTTP
+    maxRequestBytes: 10
+    filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}, {type: ClientAddress, clientAddress: {deny: [192.0.2.0/24]}}]
+    shadow: [RateLimit, maxRequestBytes, BasicAuth]
+routes:
+  - name: r
+    rules:
+      - {matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /own}}], filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2}}}], maxRequestBytes: 0, backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /both}}], filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2}}}], shadow: [RateLimit, ClientAddress], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /token}}], filters: [{type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: a}}}}], backendRefs: [{name: web, port: 80}]}
+`
+	want := map[string][]string{
+		"/": {"BasicAuth", "RateLimit", "maxRequestBytes"}, "/own/": {"BasicAuth"}, "/both/": {"BasicAuth", "RateLimit", "maxRequestBytes"},
+		"/token/": {"RateLimit", "maxRequestBytes"},
+	}
+	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, spec)}), filters.Problem)
+	for entry := range table.Listeners[0].Entries() {
+		if got := slices.Sorted(slices.Values(entry.Rule.Shadow)); !slices.Equal(got, want[entry.Path]) {
+			t.Errorf("%s: in shadow are %v, want %v", entry.Path, got, want[entry.Path])
+		}
+		delete(want, entry.Path)
+	}
+	if len(want)+len(problems) > 0 {
+		t.Errorf("missing are %v; problems are %v", want, problems)
+	}
+}
+
 // TestUnusableListenerFilters: what cannot be done of the filters of a listener closes it, and is named there.
 func TestUnusableListenerFilters(t *testing.T) {
 	const spec = `

@@ -74,5 +74,17 @@ func (r *rule) addExtension(ref gatewayv1.LocalObjectReference) {
 	case len(from.Spec.Filters) == 0:
 		r.refuse("it has neither filters nor maxRequestBytes")
 	}
+	r.addShadow(&from.Spec)
 	r.within = ""
+}
+
+// addShadow notes which filters of a RouteFilter let all requests through. It says nothing about those of another one.
+func (r *rule) addShadow(from *appv1.RouteFilterSpec) {
+	for _, name := range from.Shadow {
+		isHere := name == appv1.ShadowMaxRequestBytes && from.MaxRequestBytes != nil ||
+			slices.ContainsFunc(from.Filters, func(f appv1.RuleFilter) bool { return string(f.Type) == string(name) })
+		if isHere && slices.Contains(r.Guards(), string(name)) {
+			r.Shadow = append(r.Shadow, string(name))
+		}
+	}
 }

@@ -58,7 +58,7 @@ func (d *door) rule(rule *model.Rule, from *appv1.RouteRule) {
 	d.changes, d.values, d.modifiers = d.changes[:0], d.values[:0], d.modifiers[:0]
 	to, matches := &d.at, d.at.Matches[:0]
 	*to = gatewayv1.HTTPRouteRule{
-		Matches: parts(&matches, from.Matches, d.match), Filters: d.filters(from.Filters, from.MaxRequestBytes), BackendRefs: to.BackendRefs[:0],
+		Matches: parts(&matches, from.Matches, d.match), Filters: d.filters(from.Filters, from.MaxRequestBytes, from.Shadow), BackendRefs: to.BackendRefs[:0],
 	}
 	for i := range from.BackendRefs {
 		ref := &from.BackendRefs[i]
@@ -88,7 +88,7 @@ func (d *door) rule(rule *model.Rule, from *appv1.RouteRule) {
 }
 
 // filters returns filters and a limit of bodies as an HTTPRoute has them. One names the extension, if there is any.
-func (d *door) filters(all []appv1.RuleFilter, maxRequestBytes *int64) []gatewayv1.HTTPRouteFilter {
+func (d *door) filters(all []appv1.RuleFilter, maxRequestBytes *int64, shadow []appv1.ShadowFilter) []gatewayv1.HTTPRouteFilter {
 	to, others := d.at.Filters[:0], d.extension.Spec.Filters[:0]
 	for i := range all {
 		before := len(to)
@@ -96,7 +96,7 @@ func (d *door) filters(all []appv1.RuleFilter, maxRequestBytes *int64) []gateway
 			others = append(others, all[i])
 		}
 	}
-	d.extension.Spec = appv1.RouteFilterSpec{Filters: others, MaxRequestBytes: maxRequestBytes}
+	d.extension.Spec = appv1.RouteFilterSpec{Filters: others, MaxRequestBytes: maxRequestBytes, Shadow: shadow}
 	if maxRequestBytes != nil || len(others) > 0 {
 		to = append(to, gatewayv1.HTTPRouteFilter{ExtensionRef: &extensionRef})
 	}

@@ -128,7 +128,7 @@ func (t *translator) translateListeners() {
 			Origin: t.origin, Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname),
 			Protocol:      cmp.Or(string(listener.Protocol), model.ProtocolHTTP),
 			ProxyProtocol: listener.ProxyProtocol != "", TLS: listenerTLS(listener.TLS),
-			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, listener.Filters, listener.MaxRequestBytes),
+			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, FiltersOf(listener)),
 		})
 		if filters := t.to.Listeners[i].Filters; filters != nil && filters.Invalid() != "" {
 			t.problem(model.ReasonUnsupportedValue, &model.Route{}, string(listener.Name), "listener %q: %s", listener.Name, filters.Invalid())
@@ -136,14 +136,19 @@ func (t *translator) translateListeners() {
 	}
 }
 
+// FiltersOf returns what a listener says about requests.
+func FiltersOf(listener *appv1.Listener) appv1.RouteFilterSpec {
+	return appv1.RouteFilterSpec{Filters: listener.Filters, MaxRequestBytes: listener.MaxRequestBytes, Shadow: listener.Shadow}
+}
+
 // ListenerFilters returns the filters of a listener and its limit of bodies, nil if there are none. The Services that
 // they name are in the namespace.
-func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter, maxRequestBytes *int64) *model.Action {
-	if len(filters) == 0 && maxRequestBytes == nil {
+func ListenerFilters(listener, namespace string, from appv1.RouteFilterSpec) *model.Action {
+	if len(from.Filters) == 0 && from.MaxRequestBytes == nil {
 		return nil
 	}
 	var to model.Rule
-	newDoor(namespace).rule(&to, &appv1.RouteRule{Filters: filters, MaxRequestBytes: maxRequestBytes})
+	newDoor(namespace).rule(&to, &appv1.RouteRule{Filters: from.Filters, MaxRequestBytes: from.MaxRequestBytes, Shadow: from.Shadow})
 	for i := range to.RateLimits {
 		to.RateLimits[i].Listener = listener
 	}

@@ -12,6 +12,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/proxypod"
+	source "gateway/internal/source/appv1"
 )
 
 // resources are those of the kinds of which data planes run objects.
@@ -207,7 +208,7 @@ func AttachedTo(own *appv1.Gateway) Objects {
 		i := slices.IndexFunc(own.Spec.Listeners, func(l appv1.Listener) bool { return isForRequests(string(l.Protocol)) })
 		if objects.FiltersUnknown = i < 0; i >= 0 {
 			// All others have the same.
-			objects.ListenerFilters, objects.MaxRequestBytes = own.Spec.Listeners[i].Filters, own.Spec.Listeners[i].MaxRequestBytes
+			objects.ListenerFilters = source.FiltersOf(&own.Spec.Listeners[i])
 		}
 	}
 	if own.Status.Attachments != nil {

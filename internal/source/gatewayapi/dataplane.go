@@ -19,7 +19,7 @@ const kindConfig = "GatewayConfig"
 
 // configure applies the GatewayConfigs of the class and the Gateway to a data plane.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
-	p.own, p.filters, p.maxRequestBytes = &appv1.GatewaySpec{}, t.ListenerFilters, t.MaxRequestBytes
+	p.own, p.filters = &appv1.GatewaySpec{}, t.ListenerFilters
 	config, problem := t.classConfig(class)
 	if problem != "" {
 		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
@@ -97,13 +97,29 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.ErrorPages != nil {
 		p.own.ErrorPages = spec.ErrorPages
 	}
-	if spec.Filters != nil {
-		p.filters = spec.Filters
-	}
-	p.maxRequestBytes = cmp.Or(spec.MaxRequestBytes, p.maxRequestBytes)
+	p.filters = mergeFilters(spec, p.filters)
 	p.own.Cache = cmp.Or(spec.Cache, p.own.Cache)
 	p.own.DrainTimeout = cmp.Or(spec.DrainTimeout, p.own.DrainTimeout)
 	p.own.Service, p.own.Pods = or(spec.Service, p.own.Service), or(spec.Pods, p.own.Pods)
+}
+
+// mergeFilters replaces the filters, and the limit of bodies, that a GatewayConfig sets. Whether one only says what it
+// would refuse is said beside it.
+func mergeFilters(spec *appv1.GatewayConfigSpec, before appv1.RouteFilterSpec) appv1.RouteFilterSpec {
+	merged := appv1.RouteFilterSpec{Filters: before.Filters, MaxRequestBytes: cmp.Or(spec.MaxRequestBytes, before.MaxRequestBytes)}
+	filters, most := before.Shadow, before.Shadow
+	if spec.Filters != nil {
+		merged.Filters, filters = spec.Filters, spec.Shadow
+	}
+	if spec.MaxRequestBytes != nil {
+		most = spec.Shadow
+	}
+	isOfBodies := func(name appv1.ShadowFilter) bool { return name == appv1.ShadowMaxRequestBytes }
+	merged.Shadow = slices.DeleteFunc(slices.Clone(filters), isOfBodies)
+	if slices.ContainsFunc(most, isOfBodies) {
+		merged.Shadow = append(merged.Shadow, appv1.ShadowMaxRequestBytes)
+	}
+	return merged
 }
 
 // DataPlane is the Gateway of our own that a Gateway of the Gateway API needs.
@@ -130,7 +146,8 @@ func (r *Result) DataPlanes() []DataPlane {
 		for i := range plane.to.Listeners {
 			if listener, ok := ownListener(&plane.to.Listeners[i]); ok {
 				if plane.to.Listeners[i].Filters != nil {
-					listener.Filters, listener.MaxRequestBytes = plane.filters, plane.maxRequestBytes
+					filters := plane.filters
+					listener.Filters, listener.MaxRequestBytes, listener.Shadow = filters.Filters, filters.MaxRequestBytes, filters.Shadow
 				}
 				spec.Listeners = append(spec.Listeners, listener)
 			}

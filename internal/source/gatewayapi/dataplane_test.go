@@ -85,6 +85,46 @@ func TestConfigsAreMerged(t *testing.T) {
 	}
 }
 
+// TestShadowOfConfigs: what a GatewayConfig has in shadow is its own, and not what another one has in place of it.
+func TestShadowOfConfigs(t *testing.T) {
+	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}}
+	most, shadow := ptr.To[int64](10), []appv1.ShadowFilter{"RateLimit", "maxRequestBytes"}
+	objects := read(t, "testdata/auth.yaml")
+	objects.Classes[0].Spec.ParametersRef = &gatewayv1.ParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: "class", Namespace: ptr.To(gatewayv1.Namespace("team"))}
+	objects.Gateways[0].Spec.Infrastructure = &gatewayv1.GatewayInfrastructure{
+		ParametersRef: &gatewayv1.LocalParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: "own"},
+	}
+	class := appv1.GatewayConfigSpec{Filters: []appv1.RuleFilter{limit}, MaxRequestBytes: most, Shadow: shadow}
+	for name, test := range map[string]struct {
+		own  appv1.GatewayConfigSpec
+		want []string
+	}{
+		"nothing":            {appv1.GatewayConfigSpec{}, []string{"RateLimit", "maxRequestBytes"}},
+		"filters":            {appv1.GatewayConfigSpec{Filters: []appv1.RuleFilter{limit}}, []string{"maxRequestBytes"}},
+		"a limit":            {appv1.GatewayConfigSpec{MaxRequestBytes: most}, []string{"RateLimit"}},
+		"both":               {appv1.GatewayConfigSpec{Filters: []appv1.RuleFilter{limit}, MaxRequestBytes: most}, nil},
+		"a limit in shadow":  {appv1.GatewayConfigSpec{MaxRequestBytes: most, Shadow: shadow[1:]}, []string{"RateLimit", "maxRequestBytes"}},
+		"a filter in shadow": {appv1.GatewayConfigSpec{Filters: []appv1.RuleFilter{limit}, MaxRequestBytes: most, Shadow: shadow[:1]}, []string{"RateLimit"}},
+	} {
+		objects.Config = func(_, name string) *appv1.GatewayConfig {
+			return &appv1.GatewayConfig{Spec: map[string]appv1.GatewayConfigSpec{"class": class, "own": test.own}[name]}
+		}
+		planes := gatewayapi.Translate(objects).DataPlanes()
+		if len(planes) != 1 || planes[0].Spec == nil {
+			t.Fatalf("%s: got the data planes %+v", name, planes)
+		}
+		own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gw", OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: "gw", Controller: ptr.To(true),
+		}}}, Spec: *planes[0].Spec}
+		seen := gatewayapi.AttachedTo(own)
+		seen.Service = objects.Service
+		seen.Add(objects.Gateways[0])
+		if got := gatewayapi.Translate(seen).For(own).Listeners[0].Filters.Shadow; !slices.Equal(got, test.want) {
+			t.Errorf("beside a class, a Gateway that sets %s: agents see %v in shadow, want %v", name, got, test.want)
+		}
+	}
+}
+
 // TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, at the operator and at the
 // agents, which see it in our own Gateway.
 func TestFiltersOfConfigs(t *testing.T) {

@@ -91,7 +91,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		if !isForRequests(l.Protocol) {
 			continue
 		}
-		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters, p.maxRequestBytes); l.Filters == nil {
+		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters); l.Filters == nil {
 			return
 		}
 		problem = t.mountedProblem(mountedFor(l.Filters), p)

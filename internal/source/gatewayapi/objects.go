@@ -32,11 +32,10 @@ type Objects struct {
 	Filters      []*appv1.RouteFilter
 	// BackendPolicies are of our own group.
 	BackendPolicies []*appv1.BackendPolicy
-	// ListenerFilters are those of all HTTP and HTTPS listeners, unless a GatewayConfig has some, and MaxRequestBytes is
-	// their limit of bodies. Agents take them from the Gateway of our own. While that has no such listener, FiltersUnknown
-	// keeps them closed.
-	ListenerFilters []appv1.RuleFilter
-	MaxRequestBytes *int64
+	// ListenerFilters are those of all HTTP and HTTPS listeners, with their limit of bodies, unless a GatewayConfig has
+	// some. Agents take them from the Gateway of our own. While that has no such listener, FiltersUnknown keeps them
+	// closed.
+	ListenerFilters appv1.RouteFilterSpec
 	FiltersUnknown  bool
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
@@ -156,9 +155,7 @@ type plane struct {
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
-	filters []appv1.RuleFilter
-	// maxRequestBytes is the limit of bodies of the same listeners.
-	maxRequestBytes *int64
+	filters appv1.RouteFilterSpec
 	attached
 }
 
