@@ -63,7 +63,8 @@ func issue(t *testing.T) (keys, token string) {
 }
 
 // newDecisionsRig returns a rig with users, a Service that is asked about requests, and the rules of decisionsFilters.
-// The last rules are for small bodies, from few clients, from all, and with a redirect.
+// The next rules are for small bodies, from few clients, from all, and with a redirect. The last ones have a filter in
+// shadow.
 func newDecisionsRig(t *testing.T, keys string) *tlsRig {
 	t.Helper()
 	r := newTLSRig(t)
@@ -97,6 +98,8 @@ func newDecisionsRig(t *testing.T, keys string) *tlsRig {
 	add(filters[1]).MaxRequestBytes = new(int64(100_000)) // more than HAProxy sees at a time
 	moved := add(appv1.RuleFilter{Type: appv1.RuleFilterRequestRedirect, RequestRedirect: &appv1.RequestRedirect{Hostname: "new.example.com", StatusCode: new(int32(301))}})
 	moved.MaxRequestBytes, moved.BackendRefs = new(int64(3)), nil
+	add(filters[0]).Shadow = []appv1.ShadowFilter{"ClientAddress"}
+	add(filters[4]).Shadow = []appv1.ShadowFilter{"BasicAuth"}
 	r.start(spec)
 	r.expectAs(http.StatusOK, "/4", "alice", "secret")
 	return r
@@ -107,7 +110,7 @@ func decided(t *testing.T) map[string]int {
 	t.Helper()
 	counters := map[string]int{}
 	for line := range strings.Lines(exposed()) {
-		if series, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(series, "gateway_filter_requests_total{") {
+		if series, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(series, "gateway_filter_") {
 			count, err := strconv.Atoi(value)
 			if err != nil {
 				t.Error(err)
@@ -156,6 +159,9 @@ func TestDecisions(t *testing.T) {
 		{10, chunked, "one", 200, "", "allowed"},
 		{10, "", "one", 200, "", "allowed"},
 		{11, chunked, "one", 301, "", "allowed"},
+		{12, "", "", 200, "", "allowed"},
+		{12, "", "", 200, "", "allowed"},
+		{13, "", "", 200, "", "allowed"},
 	} {
 		if got := r.send(test.rule, test.header, test.body); got != test.status {
 			t.Errorf("%+.50v: got %d", test, got)
@@ -166,6 +172,8 @@ func TestDecisions(t *testing.T) {
 		logged = append(logged, fmt.Sprintf(`%d %d %s`, test.status, test.rule, cmp.Or(test.filter, "-")))
 		r.expectLogged(logged)
 	}
+	want[`gateway_filter_shadow_requests_total{filter="ClientAddress",result="denied",route="api",rule="12"}`] = 2
+	want[`gateway_filter_shadow_requests_total{filter="BasicAuth",result="failed",route="api",rule="13"}`] = 1
 	if got := decided(t); !maps.Equal(got, want) {
 		t.Errorf("counted %v, want %v", got, want)
 	}

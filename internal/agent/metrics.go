@@ -70,8 +70,19 @@ var filterRequests = metrics.NewDesc(
 	[]string{"route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
 )
 
+// A request that a filter in shadow let through counts as allowed, too, or as denied by another filter. So those that it
+// would have refused are a metric of their own: the sum of the other one stays that of all requests.
+var filterShadowRequests = metrics.NewDesc(
+	"gateway_filter_shadow_requests_total",
+	"Requests that filters in shadow let through, by the result that they would have had: denied or failed. HAProxy counts from 0 after a reload.",
+	[]string{"route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
+)
+
 // DescribeWithStability describes what CollectWithStability may send.
-func (c *decisionsCollector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- filterRequests }
+func (c *decisionsCollector) DescribeWithStability(ch chan<- *metrics.Desc) {
+	ch <- filterRequests
+	ch <- filterShadowRequests
+}
 
 // CollectWithStability sends nothing while HAProxy does not answer.
 func (c *decisionsCollector) CollectWithStability(ch chan<- metrics.Metric) {
@@ -87,16 +98,16 @@ func (c *decisionsCollector) CollectWithStability(ch chan<- metrics.Metric) {
 		return
 	}
 	for _, rule := range rules {
-		send := func(count int64, filter, result string) {
-			ch <- metrics.NewLazyConstMetric(filterRequests, metrics.CounterValue, float64(count), rule.Route, rule.Rule, filter, result)
+		send := func(metric *metrics.Desc, result string, counts map[string]int64) {
+			for filter, count := range counts {
+				ch <- metrics.NewLazyConstMetric(metric, metrics.CounterValue, float64(count), rule.Route, rule.Rule, filter, result)
+			}
 		}
-		send(rule.Allowed, "", "allowed")
-		for filter, count := range rule.Denied {
-			send(count, filter, "denied")
-		}
-		for filter, count := range rule.Failed {
-			send(count, filter, "failed")
-		}
+		send(filterRequests, "allowed", map[string]int64{"": rule.Allowed})
+		send(filterRequests, "denied", rule.Denied)
+		send(filterRequests, "failed", rule.Failed)
+		send(filterShadowRequests, "denied", rule.ShadowDenied)
+		send(filterShadowRequests, "failed", rule.ShadowFailed)
 	}
 }
 

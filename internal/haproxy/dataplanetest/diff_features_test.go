@@ -65,6 +65,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"an origin":                                   {"https://a.io", "https://*.b.io", ""},
 		"any origin":                                  {"https://a.io", "*", ""},
 		"the first addresses of clients":              {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RequestHeaderModifier,", ir.ReloadNames},
+		"the first filter in shadow":                  {"maxRequestBytes: 10", "maxRequestBytes: 10\n          shadow: [maxRequestBytes]", ir.ReloadSettings},
 		"the first rate limit":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {limits: [{requests: 5, unit: Hour}]}}, {type: RequestHeaderModifier,", ir.ReloadLimits},
 		"the first limit of concurrent requests":      {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 5}}}, {type: RequestHeaderModifier,", ir.ReloadLimits},
 		"the first pattern of paths":                  {"filters: [{type: RequestHeaderModifier,", "filters: [{type: PathRegexRewrite, pathRegexRewrite: {pattern: ^/a, substitution: /b}}, {type: RequestHeaderModifier,", ir.ReloadNames},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed" // for authProgram
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,9 @@ func (q question) encode(name string, p *params) {
 // questionRules ask a question. Only the program lets a request pass. The client's own values of headers that come back
 // are removed either way. The answer to one question says nothing about the next. If the program denies the request,
 // the client gets its answer. Otherwise nobody could decide, and the request is refused.
+//
+// In shadow, the backend gets none of these headers with a request that would have been refused. One that is refused
+// already is not asked about.
 func questionRules(env Env, name string, answers ...string) []string {
 	asked := " if " + has(name)
 	rules := []string{
@@ -59,10 +63,17 @@ func questionRules(env Env, name string, answers ...string) []string {
 		"http-request set-var(txn.auth_keep) " + text(name+".keep") + asked,
 		`http-request set-var-fmt(txn.auth_filters) "timeout=%[` + param(name+".timeout") + `]&once=1"` + asked,
 		"http-request unset-var(txn.authorized)" + asked,
-		"http-request lua.auth" + asked,
 	}
-	return append(append(rules, answers...),
-		"http-request return "+env.Answer(503, "nobody could say whether the request may pass")+asked+" !{ var(txn.authorized) -m bool }")
+	if env.isShadow {
+		asked += " !" + isRefused
+		answers = append(answers, would("var(txn.refused)", "{ var(txn.refused) -m found }"), "http-request unset-var(txn.refused)")
+	}
+	rules = append(rules, "http-request lua.auth"+asked)
+	rules = slices.Concat(rules, answers, env.refuse(503, "nobody could say whether the request may pass", "", has(name)+" !{ var(txn.authorized) -m bool }"))
+	if env.isShadow {
+		rules = append(rules, "http-request del-headers-bin "+list(name+".drop")+" if "+isRefused)
+	}
+	return rules
 }
 
 // auth lets a Service decide about requests, by a question. The parameter "auth.body" is the most bytes of a body that
@@ -78,28 +89,32 @@ var auth = filter{
 		if auth == nil {
 			return
 		}
+		if in.Rule.Shadows("ExternalAuth") {
+			drops(p, "auth", auth.ResponseHeaders)
+		}
 		question{in.BackendFor(auth.Backend), auth.Path, auth.RequestHeaders, auth.ResponseHeaders, auth.Timeout}.encode("auth", p)
 		if auth.Repeat {
 			p.set("auth.repeat", "1")
 		}
 		if most := auth.MaxBody; most > 0 {
-			if in.Rule.MaxBody != nil {
+			if in.Rule.MaxBody != nil && !in.Rule.Shadows(bodyGuard) {
 				most = min(most, *in.Rule.MaxBody)
 			}
 			p.set("auth.body", strconv.FormatInt(most, 10))
 		}
 	},
 	rules: func(env Env) Rules {
-		const withBody = " if { var(txn.auth_body) -m found }"
-		tooLong := "http-request return " + env.Answer(413, "the body of the request is too long") + withBody
+		const withBody = "{ var(txn.auth_body) -m found }"
+		tooLong := func(condition string) []string {
+			return env.refuse(413, "the body of the request is too long", "", withBody+" "+condition)
+		}
 		return Rules{
-			Request: append([]string{
+			Request: slices.Concat([]string{
 				"http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat"),
 				"http-request set-var(txn.auth_body) " + param("auth.body") + ",add(0) if " + has("auth.body"),
-				tooLong + " { req.body_size,sub(txn.auth_body) gt 0 }",
-				"http-request wait-for-body time 10s at-least " + strconv.Itoa(model.MaxAuthBody+1) + withBody,
-				tooLong + " { req.body_len,sub(txn.auth_body) gt 0 }",
-			}, questionRules(env, "auth")...),
+			}, tooLong("{ req.body_size,sub(txn.auth_body) gt 0 }"), []string{
+				"http-request wait-for-body time 10s at-least " + strconv.Itoa(model.MaxAuthBody+1) + " if " + withBody,
+			}, tooLong("{ req.body_len,sub(txn.auth_body) gt 0 }"), questionRules(env, "auth")),
 			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},
 		}
 	},

@@ -1,7 +1,8 @@
 -- Asks a Service whether a request may pass, through the socket that leads there.
 --
 -- If it may, txn.authorized is set. An answer of 3xx or 4xx goes to the client. If gateway-keys was asked, HAProxy
--- answers instead, with the challenge in txn.challenge. In all other cases, a mistake in here among them, txn.authorized
+-- answers instead, with the challenge in txn.challenge. If requests are let through all the same (txn.shadowing), the
+-- status of the answer is in txn.refused instead. In all other cases, a mistake in here among them, txn.authorized
 -- is not set, and HAProxy refuses the request. The socket bounds how many questions there are at a time, how long an
 -- answer takes, and how long it is.
 
@@ -75,6 +76,8 @@ local function decide(txn, answer)
     if answer.status == 401 then
       txn:set_var("txn.challenge", answer.headers["www-authenticate"][0])
     end
+  elseif answer.status >= 300 and answer.status < 500 and txn:get_var("txn.shadowing") then
+    txn:set_var("txn.refused", answer.status)
   elseif answer.status >= 300 and answer.status < 500 then
     local reply = txn:reply{status = answer.status, body = answer.body}
     for name, values in pairs(answer.headers) do

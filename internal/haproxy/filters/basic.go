@@ -26,13 +26,21 @@ var basic = filter{
 		if basic.UserHeader == "" {
 			keep = nil
 		}
+		if in.Rule.Shadows("BasicAuth") {
+			drops(p, "basic", keep)
+		}
 		path := "/?" + url.Values{ir.SecretParameter: {basic.Secret}, ir.RealmParameter: {basic.Realm}, ir.HeaderParameter: {basic.UserHeader}}.Encode()
 		question{ir.UsersBackend, path, []string{"authorization"}, keep, passwordTime}.encode("basic", p)
 	},
 	rules: func(env Env) Rules {
-		refuse := "http-request return " + env.Answer(401, "the request needs a user and a password") +
-			` hdr www-authenticate "%[var(txn.challenge)]" if ` + has("basic") + " { var(txn.challenge) -m found }"
-		return Rules{Request: append(questionRules(env, "basic", refuse), "http-request del-header authorization if "+has("basic"))}
+		refuse := env.refuse(401, "the request needs a user and a password", ` hdr www-authenticate "%[var(txn.challenge)]"`,
+			has("basic")+" { var(txn.challenge) -m found }")
+		// In shadow, the backend gets what the client sent: it may know the user by that, as before.
+		forget := "http-request del-header authorization if " + has("basic")
+		if env.isShadow {
+			forget += " !" + inShadow
+		}
+		return Rules{Request: append(questionRules(env, "basic", refuse...), forget)}
 	},
 	add: func(env Env, config *ir.Config) {
 		addQuestions(env, config)

@@ -3,6 +3,7 @@ package filters
 import (
 	_ "embed" // for bodyProgram
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gateway/internal/haproxy/ir"
@@ -24,6 +25,12 @@ const (
 // newer.
 const IsStream = "{ req.ver 2.0 3.0 } { req.fhdr(content-type) -i -m beg application/grpc application/connect }"
 
+// bodyGuard is how users call the limit of bodies, and mostBodies how many are counted in transit at a time.
+const (
+	bodyGuard  = "maxRequestBytes"
+	mostBodies = 1024
+)
+
 // isCounted is the condition that the body of a request is counted in transit.
 const isCounted = "{ var(txn.count) -m found }"
 
@@ -39,8 +46,12 @@ const bodyBackend = "bodies"
 //
 // With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
 // req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
+//
+// In shadow, nothing is waited for: a slow client would get 408. So a request over HTTP/2 without a length is counted
+// unless its method is GET or HEAD. Beyond what is counted at a time, a request goes on, and nobody could decide. So
+// does one that the program did not get. Unless both of them refuse, what auth waits for is counted, too.
 var body = filter{
-	guard: "maxRequestBytes", param: "max-body", mayStay: true,
+	guard: bodyGuard, param: "max-body", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.MaxBody != nil },
 	encode: func(in Input, p *params) {
 		if in.Rule.MaxBody != nil {
@@ -48,28 +59,33 @@ var body = filter{
 		}
 	},
 	rules: func(env Env) Rules {
-		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 } !" + has("redirect") + " !" + has("response") + " !" + has("auth.body")
-		left := func(parameter string) string {
-			return `http-request set-var-fmt(txn.left) "%[var(txn.left)]&` + parameter + `" if ` + isCounted + " "
+		isWaitedFor, waits := has("auth.body"), []string(nil)
+		if hasShadow(env, bodyGuard) || hasShadow(env, "ExternalAuth") {
+			waits = []string{"http-request set-var(txn.waits) bool(true) if " + isWaitedFor + " !" + has("auth"+shadowSuffix) + " !" + has("max-body"+shadowSuffix)}
+			isWaitedFor = "{ var(txn.waits) -m found }"
 		}
-		count := "http-request set-var(txn.count) bool(true) if " + unknown
-		return Rules{Request: []string{
-			"http-request set-var(txn.max) " + param("max-body") + ",add(0) if " + has("max-body"),
-			"http-request return " + env.Answer(413, "the body of the request is too long") + " if " + has("max-body") + " { req.body_size,sub(txn.max) gt 0 }",
-			count + " { req.fhdr_cnt(transfer-encoding) gt 0 }",
-			count + " " + IsStream,
-			"http-request wait-for-body time 10s at-least 1 if " + unknown + " !" + isCounted,
-			count + " { req.body_len gt 0 }",
-			"http-request return " + env.Answer(411, "a request for an upgrade must say how long its body is") + " if " + isCounted + " { req.fhdr_cnt(upgrade) gt 0 }",
-			`http-request set-var-fmt(txn.left) "max=%[var(txn.max)]" if ` + isCounted,
-			left(`timeout=%[`+param("timeout")+`]`) + has("timeout"),
-			left("once=1") + has("once"),
-			left("stream=1") + IsStream,
-			`http-request set-var-fmt(txn.hit) "%[var(txn.hit)]|` + bodyBackend + `" if ` + isCounted,
-		}}
-	},
-	add: func(env Env, config *ir.Config) {
-		addProgram(env, config, "bodies of requests", ir.BodyFile, bodyProgram, "", bodySections(env)...)
+		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 } !" + has("redirect") + " !" + has("response") + " !" + isWaitedFor
+		count, wait := "http-request set-var(txn.count) bool(true) if "+unknown, "http-request wait-for-body time 10s at-least 1 if "+unknown+" !"+isCounted
+		var ahead, room []string
+		if env.isShadow {
+			ahead, wait = []string{count + " " + inShadow + " { req.ver 2.0 3.0 } !{ method GET HEAD }"}, wait+" !"+inShadow
+			room = []string{
+				would("int(503)", fmt.Sprintf("%s { be_conn(%s) ge %d }", isCounted, bodyBackend, mostBodies)),
+				"http-request unset-var(txn.count) if " + isRefused,
+				"http-request set-var(txn.lenient) bool(true) if " + isCounted + " " + inShadow,
+			}
+		}
+		return Rules{Request: slices.Concat(
+			[]string{"http-request set-var(txn.max) " + param("max-body") + ",add(0) if " + has("max-body")},
+			env.refuse(413, "the body of the request is too long", "", has("max-body")+" { req.body_size,sub(txn.max) gt 0 }"),
+			waits,
+			[]string{count + " { req.fhdr_cnt(transfer-encoding) gt 0 }", count + " " + IsStream},
+			ahead,
+			[]string{wait, count + " { req.body_len gt 0 }"},
+			env.refuse(411, "a request for an upgrade must say how long its body is", "", isCounted+" { req.fhdr_cnt(upgrade) gt 0 }"),
+			room,
+			passLines,
+		)}
 	},
 	describe: func(rule *routing.Rule) []string {
 		if rule.MaxBody == nil {
@@ -79,6 +95,27 @@ var body = filter{
 	},
 }
 
+// init breaks the circle of order, body, and the guards in order.
+func init() {
+	body.add = func(env Env, config *ir.Config) {
+		addProgram(env, config, "bodies of requests", ir.BodyFile, bodyProgram, "", bodySections(env)...)
+	}
+}
+
+// passLines tell what is left to do for a request once its body is counted.
+var passLines = func() []string {
+	left := func(parameter string) string {
+		return `http-request set-var-fmt(txn.left) "%[var(txn.left)]&` + parameter + `" if ` + isCounted + " "
+	}
+	return []string{
+		`http-request set-var-fmt(txn.left) "max=%[var(txn.max)]" if ` + isCounted,
+		left(`timeout=%[`+param("timeout")+`]`) + has("timeout"),
+		left("once=1") + has("once"),
+		left("stream=1") + IsStream,
+		`http-request set-var-fmt(txn.hit) "%[var(txn.hit)]|` + bodyBackend + `" if ` + isCounted,
+	}
+}()
+
 // bodySections are what requests of unknown length take on their way: a backend that counts their bodies and sends them
 // to a socket, from where they go on. Each has a connection of its own, so that none holds up others. The first section
 // bounds the time for the client, and those of backends the time for an answer.
@@ -86,17 +123,21 @@ var body = filter{
 // Each such request takes some 10 KB of the memory of programs.
 func bodySections(env Env) []ir.Section {
 	const set = "http-request set-header "
+	refuse := "http-request deny deny_status 503 unless { var(txn.counted) -m found }"
+	if hasShadow(env, bodyGuard) {
+		refuse += " or " + isLenient
+	}
 	return []ir.Section{
 		spare(ir.ReloadSettings, "backend "+bodyBackend+" from common", append([]string{
 			"timeout server 24d",
 			"filter lua.body",
 			"http-error status 400" + env.Content(413, "the body of the request is too long"),
-			"http-request unset-var(txn.counted) if { be_conn gt 1024 }",
-			"http-request deny deny_status 503 unless { var(txn.counted) -m found }",
+			"http-request unset-var(txn.counted) if { be_conn gt " + strconv.Itoa(mostBodies) + " }",
+			refuse,
 			set + bodyBackendHeader + " %[var(txn.hit),field(4,|)]",
 			set + bodyFiltersHeader + " %[var(txn.left)]",
 			"server counted unix@" + env.Paths.BodySocket() + " send-proxy-v2 pool-max-conn 0",
-		}, countLines()...)...),
+		}, countLines(env)...)...),
 		spare(ir.ReloadSettings, "listen counted from common",
 			"bind "+env.Paths.BodySocket()+" mode 600 accept-proxy",
 			"timeout client 24d",
@@ -110,12 +151,24 @@ func bodySections(env Env) []ir.Section {
 	}
 }
 
+// isLenient is the condition that a body is counted in shadow.
+const isLenient = "{ var(txn.lenient) -m found }"
+
 // countLines are lines of the section that counts bodies: the result shows when its requests are answered.
-func countLines() []string {
-	const passed = " if { var(txn.counted) -m found } !{ var(txn.long) -m found }"
-	return []string{
-		"http-after-response set-status 413 if { var(txn.long) -m found }",
-		"http-after-response " + allowed + passed,
-		"http-after-response unset-var(txn.guard)" + passed,
+func countLines(env Env) []string {
+	const (
+		long = " { var(txn.long) -m found }"
+		set  = "http-after-response set-var(txn.would) "
+	)
+	pass := func(condition string) []string {
+		return []string{"http-after-response " + allowed + condition, "http-after-response unset-var(txn.guard)" + condition}
 	}
+	refuse, lines := "http-after-response set-status 413 if"+long, []string(nil)
+	if hasShadow(env, bodyGuard) {
+		refuse += " !" + isLenient
+		let := " if " + isLenient + " " + isRefused
+		lines = append(lines, set+"int(413) if "+isLenient+long, set+"int(503) if "+isLenient+" !{ var(txn.counted) -m found }")
+		lines = slices.Concat(lines, shadowLines("http-after-response", bodyGuard, let), pass(let))
+	}
+	return slices.Concat([]string{refuse}, lines, pass(" if { var(txn.counted) -m found } !"+long[1:]))
 }

@@ -14,7 +14,7 @@ import (
 // address is that of a trusted proxy, the previous one counts. Anything but an address has no access. An IPv4 address
 // that is written as an IPv6 address counts as IPv4.
 var client = filter{
-	mayStay: true,
+	param: "client", mayStay: true,
 	rules: func(env Env) Rules {
 		wanted := has("client")
 		lines := []string{"http-request set-var(txn.client) src if " + wanted}
@@ -24,10 +24,11 @@ var client = filter{
 					hop, wanted, hop, ir.QuoteAll(chunk)))
 			}
 			address, isHop := fmt.Sprintf("req.hdr_ip(x-forwarded-for,-%d)", hop), fmt.Sprintf("{ var(txn.hop) -m int %d }", hop)
-			lines = append(lines,
-				env.noAccess()+isHop+" !{ "+address+" -m found }",
-				"http-request set-var(txn.client) "+address+" if "+isHop,
-			)
+			lines = append(lines, env.refuse(403, noAccess, "", isHop+" !{ "+address+" -m found }")...)
+			if env.isShadow {
+				lines = append(lines, "http-request unset-var(txn.client) if "+isRefused)
+			}
+			lines = append(lines, "http-request set-var(txn.client) "+address+" if "+isHop)
 		}
 		// ipmask makes IPv4 of it, and also of other IPv6 addresses that contain one.
 		lines = append(lines, "http-request set-var(txn.client) var(txn.client),ipmask(32,128) if "+wanted+" { var(txn.client),hex -m beg 00000000000000000000FFFF }")
@@ -43,6 +44,12 @@ func init() {
 			p.set("client", "1")
 		}
 	}
+	// Who is not known gets no further, unless nobody but guards in shadow wants to know.
+	client.inShadow = func(rule *routing.Rule) bool {
+		return needsClient(rule) && !slices.ContainsFunc(order, func(f *filter) bool {
+			return f.needsClient != nil && f.needsClient(rule) && !f.isShadow(rule)
+		})
+	}
 }
 
 // needsClient reports whether a filter of a rule needs the client's address.
@@ -50,10 +57,8 @@ func needsClient(rule *routing.Rule) bool {
 	return slices.ContainsFunc(order, func(f *filter) bool { return f.needsClient != nil && f.needsClient(rule) })
 }
 
-// noAccess begins the rule that refuses a client.
-func (e Env) noAccess() string {
-	return "http-request return " + e.Answer(403, "the address of the client has no access") + " if "
-}
+// noAccess is what a client is told that is refused.
+const noAccess = "the address of the client has no access"
 
 // maxHops is how many addresses of X-Forwarded-For are checked: HAProxy has no loops.
 const maxHops = 6

@@ -27,11 +27,10 @@ var clients = filter{
 	},
 	rules: func(env Env) Rules {
 		limited := has("clients")
-		return Rules{Request: []string{
+		return Rules{Request: append([]string{
 			"http-request set-var(txn.address) var(txn.client),hex if " + limited,
 			`http-request set-var-fmt(txn.address) "%[` + param("clients") + `]/%[var(txn.address),length]/%[var(txn.address)]" if ` + limited,
-			env.noAccess() + limited + " !{ var(txn.address),map_beg(" + env.Paths.Map(ir.AddressesFile) + ") -m str 1 }",
-		}}
+		}, env.refuse(403, noAccess, "", limited+" !{ var(txn.address),map_beg("+env.Paths.Map(ir.AddressesFile)+") -m str 1 }")...)}
 	},
 	describe: func(rule *routing.Rule) []string {
 		if rule.Clients == nil {

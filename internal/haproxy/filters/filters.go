@@ -52,6 +52,9 @@ type filter struct {
 	// guard is how users call what may refuse requests; "": the filter does not. param is a parameter of all rules with
 	// it. See guard.go.
 	guard, param string
+	// inShadow reports whether a rule has the filter let requests through that it would refuse. nil: if the rule shadows
+	// the guard. See shadow.go.
+	inShadow func(rule *routing.Rule) bool
 	// mayStay says that all rules but those in frontends do nothing without a parameter, so that they may stay when no
 	// rule has it any more.
 	mayStay bool
@@ -93,6 +96,9 @@ func Needs(rule *routing.Rule) string {
 		if f.names != nil {
 			needs = append(needs, f.names(rule)...)
 		}
+		if f.isShadow(rule) {
+			needs = append(needs, f.param+shadowSuffix)
+		}
 	}
 	return strings.Join(needs, "\n")
 }
@@ -106,6 +112,8 @@ type Env struct {
 	Paths ir.Paths
 	// guards are those with rules.
 	guards []string
+	// isShadow says that the filter whose rules are made has to let requests of some rules through.
+	isShadow bool
 	// KeySets are the keys of tokens that rules name the source of.
 	KeySets map[routing.KeySource][]routing.JWTKey
 }
@@ -132,6 +140,9 @@ func Encode(in Input) string {
 		}
 		if len(p) > before {
 			first = cmp.Or(first, f.guard)
+			if f.isShadow(in.Rule) {
+				p.set(f.param+shadowSuffix, "1")
+			}
 		}
 	}
 	if first != "" {
@@ -190,12 +201,16 @@ func All(env Env) AllRules {
 		if f.rules == nil || !f.isNeeded(env) {
 			continue
 		}
+		env.isShadow = slices.ContainsFunc(env.Rules, f.isShadow)
 		rules, reason := f.rules(env), ""
 		if f.mayStay {
 			reason = ir.ReloadNames
 		}
 		if f.guard != "" && len(rules.Request) > 0 {
 			all.Request = append(all.Request, ir.Line{Text: "http-request set-var(txn.guard) str(" + f.guard + ") if " + has(f.param), Reason: reason})
+		}
+		if env.isShadow {
+			rules.Request = f.shadowed(rules.Request)
 		}
 		all.Request = append(all.Request, ir.Lines(reason, rules.Request...)...)
 		all.Response = append(all.Response, ir.Lines(reason, rules.Response...)...)
@@ -215,7 +230,7 @@ func Add(env Env, config *ir.Config) {
 		}
 	}
 	if len(guardsOf(func(f *filter) bool { return f.isNeeded(env) })) > 0 {
-		config.Sections = append(config.Sections, decisionsSection())
+		config.Sections = append(config.Sections, decisionsSection(env))
 	}
 }
 
@@ -260,8 +275,14 @@ func Describe(rule *routing.Rule) []string {
 		if f.answer != nil && f.answer(rule) != "" {
 			break
 		}
-		if f.describe != nil {
-			all = append(all, f.describe(rule)...)
+		if f.describe == nil {
+			continue
+		}
+		for _, text := range f.describe(rule) {
+			if f.isShadow(rule) {
+				text += " (shadow: it goes on)"
+			}
+			all = append(all, text)
 		}
 	}
 	return all

@@ -18,7 +18,7 @@ import (
 // DecisionsTable is the section with the table. The key of an entry is ROUTE|RULE: of a GRPCRoute, as of the longest,
 // GRPCRoute/, a namespace of 63 characters and a name of 253 with a slash between them. Its first counter is of
 // requests that passed all guards. Two follow for each of Guards: of those that it refused, and of those that it could
-// not decide about.
+// not decide about. If there are guards in shadow, two more follow for each: of those that it let through instead.
 const DecisionsTable = "decisions"
 
 // decisionsCounter is the number of the table's stick counter, besides those of requests and limits.
@@ -43,9 +43,13 @@ func guardsOf(are func(*filter) bool) []string {
 
 // decisionsSection is the section with the table. It has room for as many rules. A rule without requests for a day
 // leaves it.
-func decisionsSection() ir.Section {
+func decisionsSection(env Env) ir.Section {
+	counters := 1 + 2*len(Guards())
+	if HasShadows(env) {
+		counters = shadowCounter(len(Guards()))
+	}
 	return spare(ir.ReloadNames, "backend "+DecisionsTable+" from common",
-		fmt.Sprintf("stick-table type string len 340 size 10k expire 1d store gpc(%d)", 1+2*len(Guards())))
+		fmt.Sprintf("stick-table type string len 340 size 10k expire 1d store gpc(%d)", counters))
 }
 
 // arrive comes before all guards.
@@ -65,7 +69,7 @@ var pass = filter{mayStay: true, rules: func(env Env) Rules {
 		return Rules{}
 	}
 	return Rules{Request: []string{
-		"http-request set-var(txn.guard) str(" + body.guard + ") if " + isCounted,
+		"http-request set-var(txn.guard) str(" + bodyGuard + ") if " + isCounted,
 		"http-request " + allowed + " unless " + isCounted,
 		"http-request unset-var(txn.guard) unless " + isCounted,
 	}}

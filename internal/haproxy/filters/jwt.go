@@ -66,6 +66,10 @@ var jwt = filter{
 	},
 	rules: func(env Env) Rules {
 		remove, add := claimRules(env.Rules)
+		if env.isShadow {
+			// What a token says that does not count is for nobody.
+			add = append([]string{"http-request unset-var(txn.jwt_text) if " + isRefused}, add...)
+		}
 		return Rules{Request: slices.Concat(remove, tokenRules(env), add)}
 	},
 	add: func(env Env, config *ir.Config) {
@@ -90,13 +94,13 @@ func tokenRules(env Env) []string {
 	paths := env.Paths
 	limited, scoped := " if "+has("jwt"), " if "+has("jwt.scopes")
 	conditions := ",map_regm(" + paths.Map(ir.ConditionsFile) + ") -m found }"
-	refuse := func(status int32, reason, challenge string) string {
-		return "http-request return " + env.Answer(status, reason) + ` hdr www-authenticate "Bearer` + challenge + `"` + limited
+	refuse := func(status int32, reason, challenge, condition string) []string {
+		return env.refuse(status, reason, ` hdr www-authenticate "Bearer`+challenge+`"`, has("jwt")+" "+condition)
 	}
-	rules := []string{
+	rules := slices.Concat([]string{
 		"http-request set-var(txn.jwt_keys) " + param("jwt") + limited,
 		"http-request set-var(txn.jwt_keys) " + text("jwt.from") + ",map_str(" + paths.Map(ir.KeySetsFile) + "," + noKeys + ") if " + has("jwt.from"),
-		"http-request return " + env.Answer(503, "the keys of tokens are not known") + limited + " { var(txn.jwt_keys) -m str " + noKeys + " }",
+	}, env.refuse(503, "the keys of tokens are not known", "", has("jwt")+" { var(txn.jwt_keys) -m str "+noKeys+" }"), []string{
 		"http-request set-var(txn.jwt) req.fhdr(authorization),word(2,' ')" + limited +
 			" { req.fhdr_cnt(authorization) eq 1 } { req.fhdr(authorization) -m reg '^(?i:bearer) +[A-Za-z0-9_-]++[.][A-Za-z0-9_-]++[.][A-Za-z0-9_-]++$' }",
 		"http-request set-var(txn.jwt_kid) var(txn.jwt),jwt_header_query($.kid),sha2(256),hex",
@@ -105,7 +109,7 @@ func tokenRules(env Env) []string {
 		`http-request set-var-fmt(txn.jwt_file) "` + paths.Map("") + `%[var(txn.jwt_key),field(2,/)]" if { var(txn.jwt_key) -m found }`,
 		"http-request set-var(txn.jwt_verified) var(txn.jwt),jwt_verify(txn.jwt_alg,txn.jwt_file) if { var(txn.jwt_key) -m found }" +
 			" { var(txn.jwt),jwt_header_query($.alg),strcmp(txn.jwt_alg) eq 0 } !{ var(txn.jwt),jwt_header_query -m reg '" + critical + "' }",
-	}
+	})
 	rules = slices.Concat(rules, readRules(signed), []string{
 		"http-request set-var(txn.jwt_iss) " + text("jwt.iss") + signed,
 		"http-request set-var(txn.jwt_skew) " + param("jwt.skew") + ",add(0)" + signed,
@@ -115,14 +119,11 @@ func tokenRules(env Env) []string {
 		"http-request set-var(txn.jwt_valid) bool(true)" + signed +
 			" { " + claim("iss") + ",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)" + conditions + " { var(txn.jwt_exp),add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
 		"http-request unset-var(txn.jwt_valid) if { var(txn.jwt_nbf_text) -m found } !{ var(txn.jwt_nbf),sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
-		refuse(401, "a token is required", "") + " !{ req.fhdr_cnt(authorization) gt 0 }",
-		refuse(401, "the token is not valid", ` error=\"invalid_token\"`) + " !{ var(txn.jwt_valid) -m bool }",
-	}, listRules("scope", scoped, true), listRules("scp", scoped, true))
-	return append(rules,
-		`http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped,
-		refuse(403, "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`)+" "+has("jwt.scopes")+
-			" !{ var(txn.jwt_scopes)"+conditions,
-	)
+	}, refuse(401, "a token is required", "", "!{ req.fhdr_cnt(authorization) gt 0 }"),
+		refuse(401, "the token is not valid", ` error=\"invalid_token\"`, "!{ var(txn.jwt_valid) -m bool }"), listRules("scope", scoped, true), listRules("scp", scoped, true))
+	rules = append(rules, `http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped)
+	return append(rules, refuse(403, "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`,
+		has("jwt.scopes")+" !{ var(txn.jwt_scopes)"+conditions)...)
 }
 
 // critical finds the member "crit" in the header of a token, of any type, and what may hide it. HAProxy finds no

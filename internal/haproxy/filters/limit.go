@@ -108,8 +108,10 @@ func limitRules(env Env, place string) Rules {
 	}
 	// A request counts for all limits of a place or for none. One beyond the concurrent requests is not tracked, so that
 	// it takes no place. Of several that come at once for the last place, all may be refused.
-	tooMany := "http-request return " + env.Answer(429, "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`
-	var left, retry, track, refuse, recheck, count, after []string
+	//
+	// In shadow, it goes on without counting, and no client learns of the limits.
+	tooMany := env.refuse(429, "there are too many requests", ` hdr retry-after "%[var(txn.retry)]"`, "{ var(txn.retry) -m found }")
+	var left, retry, track, refuse, recheck, count, after, skip, hide []string
 	for _, period := range slices.Sorted(maps.Keys(limits)) {
 		unit, table, counter := units[period]+place, tableOf(period), counters[period]
 		variable := "var(txn.left_" + unit + ")"
@@ -122,8 +124,8 @@ func limitRules(env Env, place string) Rules {
 			recheck = append(recheck,
 				fmt.Sprintf("http-request set-var(txn.concurrent) sc_conn_cur(%d)", counter),
 				"http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+param("limit."+unit)+",sub(txn.concurrent) -m int lt 0 }",
-				tooMany,
 			)
+			recheck = append(recheck, tooMany...)
 		} else {
 			left = append(left, leftLines(unit, table, env.Paths)...)
 			count = append(count,
@@ -134,14 +136,29 @@ func limitRules(env Env, place string) Rules {
 		}
 		retry = append(retry, "http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+variable+" -m int le 0 }")
 		track = append(track, fmt.Sprintf("http-request track-sc%d %s table %s", counter, entry, table))
-		refuse = append(refuse, "http-request return "+env.Answer(503, "the request cannot be counted")+limited+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))
+		refuse = append(refuse, env.refuse(503, "the request cannot be counted", "", "{ "+variable+" -m found }"+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))...)
+		skip, hide = append(skip, skipLines(unit, isRefused)...), append(hide, skipLines(unit, inShadow)...)
+	}
+	if !env.isShadow {
+		skip, hide = nil, nil
+	} else if place == byClaim {
+		tooMany = append([]string{would("int(429)", "{ var(txn.shadow) -m sub RateLimit }")}, tooMany...)
 	}
 	return Rules{
-		Request: slices.Concat(left, retry, []string{tooMany}, track, refuse, recheck, count),
+		Request: slices.Concat(left, retry, tooMany, skip, track, refuse, recheck, skip, count, hide),
 		AfterResponse: append(after,
 			`http-after-response set-header ratelimit-policy "%[var(txn.policies),bytes(2)]" if { var(txn.policies) -m found }`,
 			`http-after-response set-header ratelimit "%[var(txn.limits),bytes(2)]" if { var(txn.limits) -m found }`,
 		),
+	}
+}
+
+// skipLines end what a limit does with requests that meet a condition.
+func skipLines(unit, condition string) []string {
+	return []string{
+		"http-request unset-var(txn.left_" + unit + ") if " + condition,
+		"http-request unset-var(txn.pods_" + unit + ") if " + condition,
+		"http-request unset-var(txn.counted_" + unit + ") if " + condition,
 	}
 }
 

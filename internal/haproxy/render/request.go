@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -24,7 +25,7 @@ func (r *Renderer) routingLines() []ir.Line {
 		"option dontlognull",
 		"option http-ignore-probes",
 		"option idle-close-on-response",
-		"log-format '" + requestLog + loggedHeaders(r.in.Table) + "}'",
+		"log-format '" + requestLog + r.shadowLog() + loggedHeaders(r.in.Table) + "}'",
 		"error-log-format '" + errorLog + "'",
 	}
 	if r.in.Table.RequestMetrics != "" {
@@ -258,6 +259,14 @@ func loggedHeaders(table routing.Table) string {
 		fields[i] = fmt.Sprintf(`"%s":"%%[var(txn.logged_%d),json(utf8s)]"`, name, i)
 	}
 	return `,"requestHeaders":{` + strings.Join(fields, ",") + `}`
+}
+
+// shadowLog is what filters in shadow add to a line.
+func (r *Renderer) shadowLog() string {
+	if !filters.HasShadows(r.env()) {
+		return ""
+	}
+	return `,"shadow":%[` + filters.ShadowLog + `]`
 }
 
 // isOdd is the condition that a request is not of the usual kind.

@@ -21,6 +21,8 @@ type Decisions struct {
 	// Denied and Failed are by guard, if there are any: requests that it refused, and those that it could not decide
 	// about.
 	Denied, Failed map[string]int64
+	// ShadowDenied and ShadowFailed are those that a guard in shadow let through instead.
+	ShadowDenied, ShadowFailed map[string]int64
 }
 
 // Decisions returns the decisions about requests of rules with guards, since the worker was started.
@@ -52,15 +54,19 @@ func parseDecisions(line string) (Decisions, bool) {
 	}
 	route, rule, ok := strings.Cut(fields["key"], "|")
 	count := func(counter int) int64 { return number(fields[fmt.Sprint("gpc", counter)]) }
-	decisions := Decisions{Route: route, Rule: rule, Allowed: count(0), Denied: map[string]int64{}, Failed: map[string]int64{}}
-	note := func(guard string, counter int, in map[string]int64) {
-		if n := count(counter); n > 0 {
-			in[guard] = n
+	guards := filters.Guards()
+	from := func(counter int) map[string]int64 {
+		counts := map[string]int64{}
+		for i, guard := range guards {
+			if n := count(counter + 2*i); n > 0 {
+				counts[guard] = n
+			}
 		}
+		return counts
 	}
-	for i, guard := range filters.Guards() {
-		note(guard, 2*i+1, decisions.Denied)
-		note(guard, 2*i+2, decisions.Failed)
+	decisions := Decisions{
+		Route: route, Rule: rule, Allowed: count(0), Denied: from(1), Failed: from(2),
+		ShadowDenied: from(1 + 2*len(guards)), ShadowFailed: from(2 + 2*len(guards)),
 	}
 	return decisions, ok
 }
