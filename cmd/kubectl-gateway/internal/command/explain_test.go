@@ -227,6 +227,19 @@ spec:
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
 `
 
+// TestExplainShadow: what a filter in shadow would refuse is told, and the request goes on to those that refuse.
+func TestExplainShadow(t *testing.T) {
+	file := clitest.WriteFile(t, "shadow.yaml", strings.ReplaceAll(clientsGateway, "maxRequestBytes: 10", "maxRequestBytes: 10\n          shadow: [ClientAddress, JWT]"))
+	run := func(args ...string) clitest.Result {
+		return clitest.Run(t, "", append([]string{"explain", "-f", file, "http://x/private", "--client-address", "10.1.0.1"}, args...)...)
+	}
+	run().Want(t, 0, "else 403 (shadow: it goes on)\n", "100 requests per hour for each value of the cookie id, else 429\n",
+		"shadow: would refuse with 403: ClientAddress: 10.1.0.1 is in 10.1.0.0/16, which is denied\n",
+		"shadow: would refuse with 401: JWT: the request has no header like Authorization: Bearer ...\n", "backend   100% to Service web")
+	file = clitest.WriteFile(t, "shadow.yaml", strings.ReplaceAll(clientsGateway, "maxRequestBytes: 10", "maxRequestBytes: 10\n          shadow: [ClientAddress]"))
+	run().Want(t, 3, "shadow: would refuse with 403: ", "answer    401: JWT: ")
+}
+
 // TestExplainClients asks on behalf of clients that have access, and others. What may refuse a request is named in the
 // order in which HAProxy asks it.
 func TestExplainClients(t *testing.T) {

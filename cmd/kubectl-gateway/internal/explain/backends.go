@@ -35,7 +35,14 @@ func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routi
 		e.Filters = append(e.Filters, "client: has to show a certificate")
 	}
 	e.Filters = append(e.Filters, steps(rule, r.client)...)
-	refused, answer := refusal(site, rule, r), filters.Answer(rule)
+	refused, answer := "", filters.Answer(rule)
+	for _, refusal := range refusals(site, rule, r) {
+		if !rule.Shadows(refusal.filter) {
+			refused = refusal.answer
+			break
+		}
+		e.Filters = append(e.Filters, "shadow: would refuse with "+refusal.answer)
+	}
 	switch {
 	case rule.CORS != nil && isPreflight(r.Request):
 		e.Answer = "204: the proxy answers CORS preflight requests"

@@ -22,21 +22,30 @@ func parseClient(text string) (netip.Addr, error) {
 	return client.Unmap(), nil
 }
 
-// refusal returns the usual answer of the filter that is certain to refuse a request, "" if there is none. Filters that
-// explain cannot evaluate may still refuse it, or make the answer 503.
-func refusal(site *cli.Site, rule *routing.Rule, r request) string {
-	const unauthorized = "401: %s: the request has no header like Authorization: %s ..."
-	switch noAccess := noAccess(rule.Clients, r.client); {
-	case noAccess != "":
-		return "403: ClientAddress: " + noAccess
-	case rule.BasicAuth != nil && site.LacksUsers(rule.BasicAuth.Secret):
-		return fmt.Sprintf("503: BasicAuth: Secret %s has no users", rule.BasicAuth.Secret)
-	case rule.BasicAuth != nil && !authorizes(r, "Basic"):
-		return fmt.Sprintf(unauthorized, "BasicAuth", "Basic")
-	case rule.JWT != nil && !authorizes(r, "Bearer"):
-		return fmt.Sprintf(unauthorized, "JWT", "Bearer")
+// refusal is the usual answer of a filter that is certain to refuse a request.
+type refusal struct{ filter, answer string }
+
+// refusals returns the filters that are certain to refuse a request, in order. Filters that explain cannot evaluate may
+// still refuse it, or make the answer 503.
+func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
+	var all []refusal
+	add := func(filter, format string, args ...any) {
+		all = append(all, refusal{filter, fmt.Sprintf(format, args...)})
 	}
-	return ""
+	if noAccess := noAccess(rule.Clients, r.client); noAccess != "" {
+		add("ClientAddress", "403: ClientAddress: %s", noAccess)
+	}
+	const unauthorized = "401: %s: the request has no header like Authorization: %s ..."
+	switch {
+	case rule.BasicAuth != nil && site.LacksUsers(rule.BasicAuth.Secret):
+		add("BasicAuth", "503: BasicAuth: Secret %s has no users", rule.BasicAuth.Secret)
+	case rule.BasicAuth != nil && !authorizes(r, "Basic"):
+		add("BasicAuth", unauthorized, "BasicAuth", "Basic")
+	}
+	if rule.JWT != nil && !authorizes(r, "Bearer") {
+		add("JWT", unauthorized, "JWT", "Bearer")
+	}
+	return all
 }
 
 // authorizes reports whether a request has credentials of a scheme. With several headers, it counts as having none.

@@ -45,7 +45,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	flags.BoolVarP(&c.follow, "follow", "f", false, "go on with what is logged from now on, also by pods that come")
 	flags.StringSliceVar(&c.routes, "route", nil, "only requests that this route took; repeated: one of these")
 	flags.StringSliceVar(&c.hosts, "host", nil, "only requests for this host, or hosts like *.example.com")
-	flags.StringSliceVar(&c.filters, "filter", nil, "only requests that were stopped by this type of filter, like RateLimit")
+	flags.StringSliceVar(&c.filters, "filter", nil, "only requests that this type of filter stopped, like RateLimit, or would have in shadow")
 	flags.StringSliceVar(&c.statusSpecs, "status", nil, "only requests with this status, like 404, 4xx or 500-599")
 	flags.DurationVar(&c.since, "since", 0, "only what was logged in this time, like 10m")
 	flags.Int64Var(&c.tail, "tail", -1, "of what was logged up to now, only this many lines, of all pods together; -1: all")

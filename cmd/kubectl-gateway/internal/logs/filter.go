@@ -26,7 +26,7 @@ func (f *filter) shows(l line) bool {
 	}
 	return anyOf(f.routes, func(route string) bool { return route == l.access.Route }) &&
 		anyOf(f.hosts, func(host string) bool { return matchesHost(host, l.access.Host) }) &&
-		anyOf(f.filters, func(filter string) bool { return filter == l.access.Filter }) &&
+		anyOf(f.filters, func(filter string) bool { return filter == l.access.Filter || l.access.Shadow[filter] > 0 }) &&
 		anyOf(f.statuses, func(s statusRange) bool { return s.first <= l.access.Status && l.access.Status <= s.last })
 }
 

@@ -34,8 +34,10 @@ type Access struct {
 	Backend   string `json:"backend"`
 	Server    string `json:"server"`
 	// Filter is the type of the filter that stopped the request.
-	Filter      string `json:"filter"`
-	Termination string `json:"termination"`
+	Filter string `json:"filter"`
+	// Shadow are the filters in shadow that let the request through, with the statuses that they would have answered.
+	Shadow      map[string]int `json:"shadow"`
+	Termination string         `json:"termination"`
 	// Error and TLSError say why there is no request, as of a client that fails to shake hands.
 	Error    string `json:"error"`
 	TLSError string `json:"tlsError"`

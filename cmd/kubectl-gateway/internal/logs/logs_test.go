@@ -85,6 +85,20 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestShadow: what a filter in shadow would have answered is told, and found by its type.
+func TestShadow(t *testing.T) {
+	line := strings.Replace(accessLine, `"filter":"JWT","server":"<NOSRV>","termination":"PR"`, `"filter":"-","shadow":{"RateLimit":429,"JWT":401},"server":"s","termination":"--"`, 1)
+	if out := printed(t, false, line); !strings.Contains(out, "(shadow: JWT 401) (shadow: RateLimit 429)\n") {
+		t.Errorf("got %q", out)
+	}
+	for name, want := range map[string]bool{"RateLimit": true, "JWT": true, "BasicAuth": false} {
+		f := filter{filters: []string{name}}
+		if got := f.shows(parse("p", line, time.Time{})); got != want {
+			t.Errorf("--filter %s shows it: %v", name, got)
+		}
+	}
+}
+
 // TestFollow has a pod whose log ends, and goes on later, and one that comes.
 func TestFollow(t *testing.T) {
 	listed, read := 0, 0

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -100,7 +102,7 @@ func backend(a *Access) string {
 }
 
 // request describes the request and, if the connection did not end normally, how it ended (HAProxy's documentation,
-// "Session state at disconnection"), and which filter stopped the request.
+// "Session state at disconnection"), and which filter stopped the request. Filters in shadow come last.
 func request(a *Access) string {
 	host := a.Host
 	if a.Port != "80" && a.Port != "443" {
@@ -122,6 +124,9 @@ func request(a *Access) string {
 			ended += " " + a.Filter
 		}
 		text += " (" + ended + ")"
+	}
+	for _, filter := range slices.Sorted(maps.Keys(a.Shadow)) {
+		text += fmt.Sprintf(" (shadow: %s %d)", filter, a.Shadow[filter])
 	}
 	return text
 }
