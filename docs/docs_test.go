@@ -182,7 +182,7 @@ func TestConditionsAreDocumented(t *testing.T) {
 // TestAccessLogIsDocumented: docs/reference/access-log.md has a row for each key of a line, and no other.
 func TestAccessLogIsDocumented(t *testing.T) {
 	var known []string
-	for _, match := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(read(t, "internal/haproxy/render/testdata/shop.cfg"), -1) {
+	for _, match := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(read(t, "internal/haproxy/render/testdata/shadow.cfg"), -1) {
 		known = append(known, match[1])
 	}
 	compare(t, "docs/reference/access-log.md", "key", known)

@@ -101,6 +101,7 @@ var noValue = map[string]string{
 	"backends[].proxyProtocol=V1":                            "like V2, to the user",
 	"backends[].loadBalancing.algorithm":                     "kubectl explain has them",
 	"listeners[].httpsRedirect.statusCode":                   "one is like another",
+	"listeners[].shadow[]":                                   "as in rules: shadow.yaml",
 	"listeners[].allowedRoutes.namespaces.from":              "no route attaches yet",
 	"listeners[].allowedRoutes.kinds[].group":                "no route attaches yet",
 	"listeners[].allowedRoutes.kinds[].kind":                 "no route attaches yet",

@@ -131,6 +131,22 @@ func repairListenerFilters(listener object) {
 	if !forRequests {
 		delete(listener, "maxRequestBytes")
 	}
+	repairShadow(listener)
+}
+
+// repairShadow: only what a listener has can be in shadow.
+func repairShadow(listener object) {
+	var kept []any
+	names, _ := listener["shadow"].([]any)
+	for _, name := range names {
+		isFilter := slices.ContainsFunc(elements(listener["filters"]), func(filter object) bool { return filter["type"] == name })
+		if isFilter || name == "maxRequestBytes" && listener["maxRequestBytes"] != nil {
+			kept = append(kept, name)
+		}
+	}
+	if listener["shadow"] = kept; len(kept) == 0 {
+		delete(listener, "shadow")
+	}
 }
 
 // repairFilter: a RateLimit has limits, concurrent or both, and a JWT has its keys from one place.

@@ -60,6 +60,10 @@ var invalidTLS = []refusal{
 		[]string{"spec.listeners[0].maxRequestBytes: Invalid value: maxRequestBytes is for protocols HTTP and HTTPS: remove it"}},
 	{"a limit of bodies of a TLS listener", "", "spec: {listeners: [{name: db, port: 80, protocol: TLS, tls: {mode: Passthrough}, maxRequestBytes: 1}]}",
 		[]string{"spec.listeners[0].maxRequestBytes: Invalid value: maxRequestBytes is for protocols HTTP and HTTPS: remove it"}},
+	{"shadow of a filter that the listener has not", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, maxRequestBytes: 1, shadow: [maxRequestBytes, JWT]}]}",
+		[]string{"spec.listeners[0].shadow: Invalid value: it names a filter that is not there: add the filter here, or remove the name"}},
+	{"shadow of a limit of bodies that the listener has not", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, shadow: [maxRequestBytes]}]}",
+		[]string{"spec.listeners[0].shadow: Invalid value: it names a filter that is not there"}},
 	{"a listener that redirects by a filter", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]}",
 		[]string{"spec.listeners[0].filters: Invalid value: a listener has no filters of type RequestRedirect"}},
 	{"a listener that wants a password and a token", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, " +

@@ -66,6 +66,17 @@ func TestRouteFilter(t *testing.T) {
 	}
 }
 
+// TestShadowOfRouteFilters: a RouteFilter can have in shadow only what it has.
+func TestShadowOfRouteFilters(t *testing.T) {
+	t.Parallel()
+	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}}
+	const missing = "spec.shadow: Invalid value: it names a filter that is not there: add the filter here, or remove the name"
+	for name, want := range map[appv1.ShadowFilter]string{"RateLimit": "", "maxRequestBytes": missing, "JWT": missing} {
+		expectFilter(t, string(name), appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{limit}, Shadow: []appv1.ShadowFilter{name}}, want)
+	}
+	expectFilter(t, "a limit", appv1.RouteFilterSpec{MaxRequestBytes: new(int64(1)), Shadow: []appv1.ShadowFilter{appv1.ShadowMaxRequestBytes}}, "")
+}
+
 // expectFilter expects an error that contains a text, or none if that is empty.
 func expectFilter(t *testing.T, name string, spec appv1.RouteFilterSpec, want string) {
 	t.Helper()
