@@ -26,7 +26,7 @@ const (
 	passwordNote = "only users with hashes of bcrypt or SHA-512 ($6$) can log in, such as those of htpasswd -B\n" +
 		"the backend does not get the header Authorization"
 	passwordSecret = "passwords are in a Secret of the same namespace, with lines of htpasswd under the key auth (auth-secret-type auth-file)"
-	passwordCopy   = "copy Secret %s to namespace %s, that of the Gateway"
+	passwordCopy   = "copy Secret %s/%s to namespace %s, that of the Gateway, as %s"
 	authPolicy     = "nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"
 )
 
@@ -43,6 +43,9 @@ func setAuth(s *settings, value string) string {
 	service, port, path, ok := serviceOf(value)
 	if !ok {
 		return s.close(s.annotation, authURL)
+	}
+	if !s.mayRefer(service) {
+		return s.close(s.annotation, fmt.Sprintf(noGrant, service.Namespace, s.ingress.Namespace, service.Name))
 	}
 	auth := &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: service.Name, Port: port}, Path: path}
 	for _, name := range s.list("auth-response-headers", "") {
@@ -85,6 +88,10 @@ func setPasswords(s *settings, value string) string {
 	if namespace, name, ok := strings.Cut(secret, "/"); ok && namespace == s.ingress.Namespace {
 		secret = name
 	}
+	from := secret
+	if s.ingress.Namespace != s.Namespace { // namespaces may have Secrets of the same name
+		secret = s.ingress.Namespace + "." + secret
+	}
 	if kind := s.values["auth-secret-type"]; len(validation.IsDNS1123Subdomain(secret)) > 0 || kind != "" && kind != "auth-file" {
 		return s.close(s.annotation, passwordSecret)
 	}
@@ -93,8 +100,8 @@ func setPasswords(s *settings, value string) string {
 	if realm := s.values["auth-realm"]; len(realm) <= 64 && authRealm.MatchString(realm) {
 		s.basic.Realm = realm
 	}
-	if s.ingress.Namespace != s.Namespace {
-		return passwordNote + "\n" + fmt.Sprintf(passwordCopy, objectName(s.ingress)[:len(s.ingress.Namespace)+1]+secret, s.Namespace)
+	if secret != from {
+		return passwordNote + "\n" + fmt.Sprintf(passwordCopy, s.ingress.Namespace, from, s.Namespace, secret)
 	}
 	return passwordNote
 }

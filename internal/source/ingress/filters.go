@@ -108,6 +108,9 @@ func (s *settings) addFilter(filter gatewayv1.HTTPRouteFilter) {
 
 // setCustomHeaders adds the headers of a ConfigMap to answers.
 func setCustomHeaders(s *settings, value string) string {
+	if other, _, ok := strings.Cut(value, "/"); ok && s.Serving && other != s.ingress.Namespace {
+		return "the ConfigMap is in another namespace"
+	}
 	headers, problem := s.headersOf(value, s.ingress.Namespace)
 	if problem != "" {
 		return problem
@@ -123,6 +126,9 @@ func (t *translator) headersOf(name, namespace string) (*gatewayv1.HTTPHeaderFil
 	}
 	configMap := t.ConfigMaps[types.NamespacedName{Namespace: namespace, Name: name}]
 	if configMap == nil {
+		if t.Serving {
+			return nil, fmt.Sprintf("ConfigMap %s/%s is not read: those of namespace %s are", namespace, name, t.Namespace)
+		}
 		return nil, fmt.Sprintf("ConfigMap %s/%s is not known: give it, too", namespace, name)
 	}
 	headers := &gatewayv1.HTTPHeaderFilter{}
@@ -148,6 +154,9 @@ func setMirror(s *settings, value string) string {
 	service, port, _, ok := serviceOf(strings.TrimSuffix(value, "$request_uri"))
 	if !ok || !strings.HasSuffix(value, "$request_uri") {
 		return onlyServices
+	}
+	if !s.mayRefer(service) {
+		return fmt.Sprintf(noGrant, service.Namespace, s.ingress.Namespace, service.Name)
 	}
 	s.addFilter(gatewayv1.HTTPRouteFilter{
 		Type: gatewayv1.HTTPRouteFilterRequestMirror, RequestMirror: &gatewayv1.HTTPRequestMirrorFilter{

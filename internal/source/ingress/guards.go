@@ -1,5 +1,13 @@
 package ingress
 
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
 // hostSettings are those of Ingresses, by annotation.
 type hostSettings map[string]*settings
 
@@ -44,4 +52,23 @@ func (l *location) guard(h *host, annotation string, guard *settings) {
 	if !own.guards(annotation) {
 		l.note(l.name(), "%s: nginx has %s of %s on all its paths: %s", h, annotation, guard.name(), text)
 	}
+}
+
+// noGrant is noted of a Service of another namespace that does not consent.
+const noGrant = "namespace %s has no ReferenceGrant from HTTPRoutes of %s to Service %s: it has to consent"
+
+// mayRefer reports whether an Ingress may refer to a Service. The administrator may in the ConfigMap.
+func (s *settings) mayRefer(service types.NamespacedName) bool {
+	if !s.Serving || service.Namespace == s.ingress.Namespace || s.defaults[strings.TrimPrefix(s.annotation, Prefix)] {
+		return true
+	}
+	return slices.ContainsFunc(s.Grants, func(grant *gatewayv1.ReferenceGrant) bool {
+		return grant.Namespace == service.Namespace &&
+			slices.ContainsFunc(grant.Spec.From, func(from gatewayv1.ReferenceGrantFrom) bool {
+				return from.Group == gatewayv1.GroupName && from.Kind == "HTTPRoute" && string(from.Namespace) == s.ingress.Namespace
+			}) &&
+			slices.ContainsFunc(grant.Spec.To, func(to gatewayv1.ReferenceGrantTo) bool {
+				return to.Group == "" && to.Kind == "Service" && (to.Name == nil || string(*to.Name) == service.Name)
+			})
+	})
 }

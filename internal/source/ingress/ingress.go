@@ -40,6 +40,9 @@ type Input struct {
 	// Serving says that objects of an earlier translation are served while those of this one are applied. So a RouteFilter
 	// has the name of its content: a rule must not get another filter before it is changed itself.
 	Serving bool
+	// Grants are those of others. While objects are served, an Ingress needs one for a Service of another namespace:
+	// whoever may write Ingresses need not be allowed to write grants there.
+	Grants []*gatewayv1.ReferenceGrant
 	// Routes tell since when there are HTTPRoutes of an earlier translation: older ones come first.
 	Routes map[HostRoutes]Period
 }

@@ -62,7 +62,7 @@ func TestGuardsOfOtherNamespaces(t *testing.T) {
 		t.Errorf("got the rule %+v and grants %+v", rule, grants)
 	}
 	if !slices.ContainsFunc(result.Notes, func(n Note) bool {
-		return strings.HasSuffix(n.Text, "copy Secret b/users to namespace a, that of the Gateway")
+		return strings.HasSuffix(n.Text, "copy Secret b/users to namespace a, that of the Gateway, as b.users")
 	}) {
 		t.Errorf("got the notes %q", result.Notes)
 	}

@@ -116,3 +116,37 @@ func TestOwners(t *testing.T) {
 		}
 	}
 }
+
+// TestConsent: while objects are served, an Ingress refers to a Service of another namespace by a ReferenceGrant alone.
+func TestConsent(t *testing.T) {
+	grant := func(from, kind string, to gatewayv1.ReferenceGrantTo) *gatewayv1.ReferenceGrant {
+		one := &gatewayv1.ReferenceGrant{}
+		one.Namespace = "b"
+		one.Spec.From = []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: gatewayv1.Kind(kind), Namespace: gatewayv1.Namespace(from)}}
+		one.Spec.To = []gatewayv1.ReferenceGrantTo{to}
+		return one
+	}
+	service := gatewayv1.ReferenceGrantTo{Kind: "Service", Name: new(gatewayv1.ObjectName("asked"))}
+	other := gatewayv1.ReferenceGrantTo{Kind: "Service", Name: new(gatewayv1.ObjectName("other"))}
+	for name, test := range map[string]struct {
+		grants []*gatewayv1.ReferenceGrant
+		may    bool
+	}{
+		"no grant":              {nil, false},
+		"a grant":               {[]*gatewayv1.ReferenceGrant{grant("a", "HTTPRoute", service)}, true},
+		"one to all Services":   {[]*gatewayv1.ReferenceGrant{grant("a", "HTTPRoute", gatewayv1.ReferenceGrantTo{Kind: "Service"})}, true},
+		"one from elsewhere":    {[]*gatewayv1.ReferenceGrant{grant("c", "HTTPRoute", service)}, false},
+		"one from another kind": {[]*gatewayv1.ReferenceGrant{grant("a", "TCPRoute", service)}, false},
+		"one to another":        {[]*gatewayv1.ReferenceGrant{grant("a", "HTTPRoute", other)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := parseText(t, pathOf("a", "web", "a.test", "/", Prefix+"auth-url: http://asked.b.svc/, "+Prefix+"mirror-target: http://asked.b.svc$request_uri"))
+			in.Serving, in.Grants = true, test.grants
+			result := Translate(in)
+			made := slices.ContainsFunc(result.Objects, func(o Object) bool { return o.GetNamespace() == "b" })
+			if got := answers(result)[0] == "/ Service web"; got != test.may || made != test.may {
+				t.Errorf("it asks: %t, and something is made in the other namespace: %t; the notes are %v", got, made, result.Notes)
+			}
+		})
+	}
+}
