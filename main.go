@@ -116,7 +116,7 @@ func operate(
 		return err
 	}
 	if err := preflight.Await(ctx, leaseClient, gatewayClient, preflight.Options{
-		Server: config.Host, Namespace: options.Namespace, LeaseNamespace: options.LeaseNamespace(),
+		Server: config.Host, Namespace: options.Namespace, LeaseNamespace: options.LeaseNamespace(), IngressNamespace: options.IngressNamespace,
 	}); err != nil || ctx.Err() != nil {
 		return err
 	}

@@ -27,10 +27,33 @@ func TestMissingKubeconfig(t *testing.T) {
 // TestPermissions: the operator asks at its start for all that artifacts/rbac grants it, and for nothing else. Nothing
 // of that is Secrets or ConfigMaps.
 func TestPermissions(t *testing.T) {
-	content, err := os.ReadFile("artifacts/rbac/role.yaml")
+	granted := grantedIn(t, "artifacts/rbac/role.yaml")
+	expectPermissions(t, granted["ClusterRole"], slices.Concat(preflight.Permissions, preflight.ClusterPermissions))
+	expectPermissions(t, granted["Role"], preflight.LeasePermissions)
+	for _, permission := range slices.Concat(granted["ClusterRole"], granted["Role"]) {
+		if strings.Contains(permission, "*") || strings.HasPrefix(permission, "/secrets ") || strings.HasPrefix(permission, "/configmaps ") {
+			t.Errorf("the operator has the permission %q", permission)
+		}
+	}
+}
+
+// TestIngressPermissions: so it does for those that artifacts/ingress grants it, if it serves Ingresses.
+func TestIngressPermissions(t *testing.T) {
+	granted := grantedIn(t, "artifacts/ingress/ingress.yaml")
+	expectPermissions(t, granted["ClusterRole"], preflight.IngressPermissions)
+	expectPermissions(t, granted["Role"], preflight.GatewayPermissions)
+}
+
+// grantedIn returns the permissions that the roles of a file grant, by kind of role.
+func grantedIn(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	content, err := os.ReadFile(file) //nolint:gosec // a file of ours
 	must(t, err)
 	granted := map[string][]string{}
 	for document := range strings.SplitSeq(strings.TrimPrefix(string(content), "---\n"), "\n---\n") {
+		if !strings.Contains(document, "\nkind: Role\n") && !strings.Contains(document, "\nkind: ClusterRole\n") {
+			continue
+		}
 		var role rbacv1.ClusterRole // a Role has the same rules
 		must(t, yaml.UnmarshalStrict([]byte(document), &role))
 		for _, rule := range role.Rules {
@@ -46,13 +69,7 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 	}
-	expectPermissions(t, granted["ClusterRole"], slices.Concat(preflight.Permissions, preflight.ClusterPermissions))
-	expectPermissions(t, granted["Role"], preflight.LeasePermissions)
-	for _, permission := range slices.Concat(granted["ClusterRole"], granted["Role"]) {
-		if strings.Contains(permission, "*") || strings.HasPrefix(permission, "/secrets ") || strings.HasPrefix(permission, "/configmaps ") {
-			t.Errorf("the operator has the permission %q", permission)
-		}
-	}
+	return granted
 }
 
 func expectPermissions(t *testing.T, granted []string, permissions []preflight.Permission) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -44,6 +45,8 @@ var (
 	read   = []string{"list", "watch"}
 	update = []string{"update"}
 	write  = []string{"get", "list", "watch", "create", "patch"}
+	// replace is what is done, besides, with what is made of Ingresses.
+	replace = []string{"get", "create", "patch", "delete"}
 )
 
 // Permissions are what the operator needs in every namespace it works in: the same as in its ClusterRole.
@@ -99,6 +102,28 @@ var LeasePermissions = []Permission{
 	{"coordination.k8s.io", "leases", []string{"get", "create", "update"}},
 }
 
+// IngressPermissions are what the operator needs, besides, to serve Ingresses, and GatewayPermissions in the namespace
+// of their Gateways.
+var (
+	IngressPermissions = []Permission{
+		{networkingv1.GroupName, "ingresses", read},
+		{networkingv1.GroupName, "ingresses/status", []string{"patch"}},
+		{networkingv1.GroupName, "ingressclasses", read},
+		{gatewayv1.GroupName, "backendtlspolicies", replace},
+		{gatewayv1.GroupName, "httproutes", replace},
+		{gatewayv1.GroupName, "listenersets", replace},
+		{gatewayv1.GroupName, "referencegrants", replace},
+		{gatewayv1.GroupName, "tlsroutes", replace},
+		{appv1.GroupName, "backendpolicies", replace},
+		{appv1.GroupName, "routefilters", replace},
+	}
+	GatewayPermissions = []Permission{
+		{gatewayv1.GroupName, "gateways", replace},
+		{appv1.GroupName, "gatewayconfigs", replace},
+		{"", "configmaps", read},
+	}
+)
+
 // Options say where the operator is going to work.
 type Options struct {
 	// Server is the URL of the API server, for messages.
@@ -107,6 +132,8 @@ type Options struct {
 	Namespace string
 	// LeaseNamespace is where the lease is; "" if there is no leader election.
 	LeaseNamespace string
+	// IngressNamespace is where the Gateways for Ingresses are; "" if none are served.
+	IngressNamespace string
 }
 
 // Await returns why the operator cannot work, nil if it can, once the API server answers or ctx is cancelled. It waits
@@ -138,24 +165,40 @@ func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 		permissions = slices.Concat(permissions, ClusterPermissions)
 	}
 	missing, err := denied(ctx, kube, options.Namespace, permissions)
+	if err == nil && options.LeaseNamespace != "" {
+		var more []string
+		more, err = denied(ctx, kube, options.LeaseNamespace, LeasePermissions)
+		missing = append(missing, more...)
+	}
 	if err != nil {
 		return explain(err, options)
 	}
-	if options.LeaseNamespace != "" {
-		more, err := denied(ctx, kube, options.LeaseNamespace, LeasePermissions)
+	if len(missing) > 0 {
+		return missingError(missing, "artifacts/rbac")
+	}
+	if options.IngressNamespace != "" {
+		forAll, err := denied(ctx, kube, metav1.NamespaceAll, IngressPermissions)
+		var there []string
+		if err == nil {
+			there, err = denied(ctx, kube, options.IngressNamespace, GatewayPermissions)
+		}
 		if err != nil {
 			return explain(err, options)
 		}
-		missing = append(missing, more...)
-	}
-	if len(missing) > 0 {
-		if more := len(missing) - maxListed; more > 0 {
-			missing = append(missing[:maxListed], fmt.Sprintf("and %d more", more))
+		if missing := append(forAll, there...); len(missing) > 0 {
+			return missingError(missing, "artifacts/ingress")
 		}
-		return fmt.Errorf("missing permissions: %s: apply artifacts/rbac and run as the ServiceAccount in it, or use a "+
-			"kubeconfig of someone who may do all this", strings.Join(missing, ", "))
 	}
 	return checkKinds(ctx, gateways, options)
+}
+
+// missingError names missing permissions, and the manifests with them.
+func missingError(missing []string, manifests string) error {
+	if more := len(missing) - maxListed; more > 0 {
+		missing = append(missing[:maxListed], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("missing permissions: %s: apply %s and run as the ServiceAccount in artifacts/rbac, or use a "+
+		"kubeconfig of someone who may do all this", strings.Join(missing, ", "), manifests)
 }
 
 // checkKinds returns which of our kinds the API server does not know, or why it does not list them.

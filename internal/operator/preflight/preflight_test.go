@@ -40,6 +40,7 @@ func nothing(authorizationv1.ResourceAttributes) bool { return false }
 var (
 	everywhere = Options{Server: "https://api:6443", LeaseNamespace: "system"}
 	within     = Options{Server: "https://api:6443", Namespace: "web"}
+	ingresses  = Options{Server: "https://api:6443", IngressNamespace: "edge"}
 
 	refused      = &url.Error{Op: "Post", URL: "https://api:6443/apis", Err: syscall.ECONNREFUSED}
 	notInstalled = apierrors.NewNotFound(schema.GroupResource{Resource: "gateways"}, "")
@@ -85,6 +86,15 @@ var checkTests = map[string]struct {
 	},
 	"without leader election it is not needed": {
 		within, func(a authorizationv1.ResourceAttributes) bool { return a.Resource == "leases" }, nil, nil, "",
+	},
+	"Ingresses are denied": {
+		ingresses, func(a authorizationv1.ResourceAttributes) bool {
+			return a.Resource == "ingresses" && a.Subresource == "status" || a.Resource == "configmaps"
+		}, nil, nil,
+		"missing permissions: patch ingresses.networking.k8s.io/status in all namespaces, list/watch configmaps in namespace edge: apply artifacts/ingress",
+	},
+	"without Ingresses they are not needed": {
+		everywhere, func(a authorizationv1.ResourceAttributes) bool { return a.Resource == "ingresses" }, nil, nil, "",
 	},
 	"all is denied": {
 		everywhere, func(authorizationv1.ResourceAttributes) bool { return true }, nil, nil,
