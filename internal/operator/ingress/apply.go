@@ -39,41 +39,39 @@ type applied struct {
 // refusal is what the API server has against an object.
 type refusal struct{ digest, message string }
 
-// apply makes all objects as they should be. Routes come last. Those of a namespace in which something they refer to
-// could not be made stay as they are. So do those in which the caches do not show yet what was made: proxies would get
-// routes before that.
+// scope is a class, or what is of it in a namespace.
+type scope struct{ class, namespace string }
+
+// isBlocked reports whether what is made of a class in a namespace stays as it is until the next sync.
+func (c *Controller) isBlocked(class, namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.blocked[scope{class: class}] || c.blocked[scope{class, namespace}]
+}
+
+// apply makes all objects as they should be: Gateways, then what routes refer to, then routes. What comes later stays
+// as it is in a class whose Gateway could not be made, and in a namespace where something else could not. So it does
+// while the caches do not show what was made: proxies would get it too late.
 func (c *Controller) apply(ctx context.Context, wanted *evaluation) error {
-	var others, routes [][]*desired
+	var shared, others, routes [][]*desired
 	byHost := map[string]int{}
 	for _, one := range wanted.objects {
-		if one.family == "" {
+		switch i, ok := byHost[one.host]; {
+		case isShared(one.Subject):
+			shared = append(shared, []*desired{one})
+		case one.family == "":
 			others = append(others, []*desired{one})
-			continue
+		case ok:
+			routes[i] = append(routes[i], one)
+		default:
+			byHost[one.host], routes = len(routes), append(routes, []*desired{one})
 		}
-		i, ok := byHost[one.host]
-		if !ok {
-			i, routes = len(routes), append(routes, nil)
-			byHost[one.host] = i
-		}
-		routes[i] = append(routes[i], one)
 	}
-	c.blocked = map[string]bool{}
-	err := each(others, func(group []*desired) error {
-		one := group[0]
-		err := c.applyOne(ctx, one, metav1.Time{})
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if err == nil && c.isSeen(one) {
-			return nil
-		}
-		c.blocked[one.Namespace] = true
-		c.blocked[metav1.NamespaceAll] = c.blocked[metav1.NamespaceAll] || isShared(one.Subject)
-		return err
-	})
-	if c.blocked[metav1.NamespaceAll] {
-		return err
+	c.blocked = map[scope]bool{}
+	applyNext := func(groups [][]*desired) error {
+		return each(groups, func(group []*desired) error { return c.applyGroup(ctx, group) })
 	}
-	return errors.Join(err, each(routes, func(group []*desired) error { return c.applyRoutes(ctx, group) }))
+	return errors.Join(applyNext(shared), applyNext(others), applyNext(routes))
 }
 
 // each calls a function for all items, for several at a time, and joins the errors.
@@ -94,10 +92,12 @@ func each[T any](items []T, do func(T) error) error {
 // isSeen reports whether the cache shows what was applied of an object, and the API server accepts it.
 func (c *Controller) isSeen(one *desired) bool {
 	cached := c.cached(one.Subject)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return cached != nil && !c.isAhead(one.Subject, cached) && c.refused[one.Subject].digest != one.digest
 }
 
-// isAhead reports whether the cache has not seen what was applied last of an object.
+// isAhead reports whether the cache has not seen what was applied last of an object. The caller holds c.mu.
 func (c *Controller) isAhead(object source.Subject, cached *made) bool {
 	last, ok := c.applied[object]
 	return ok && c.now().Sub(last.at) < watchDelay && (cached == nil || isBehind(cached, last))
@@ -112,23 +112,38 @@ func (c *Controller) cached(object source.Subject) *made {
 	return obj.(*made)
 }
 
-// applyRoutes applies the routes of a host, in order. Of routes of a family, earlier ones have to be older: that is the
-// order of their rules. If somebody deletes one, those after it are made anew, too.
-func (c *Controller) applyRoutes(ctx context.Context, routes []*desired) error {
+// applyGroup applies the routes of a host, in order, or another object. Of routes of a family, earlier ones have to be
+// older: that is the order of their rules. If somebody deletes one, those after it are made anew, too.
+func (c *Controller) applyGroup(ctx context.Context, group []*desired) error {
 	newest := map[string]metav1.Time{}
 	var errs []error
-	for _, one := range routes {
-		if c.blocked[one.Namespace] {
+	for _, one := range group {
+		if c.isBlocked(one.class.Name, one.Namespace) {
 			continue
 		}
 		family := one.Namespace + " " + one.family
 		after := newest[family]
-		errs = append(errs, c.applyOne(ctx, one, after))
+		err := c.applyOne(ctx, one, after)
+		errs = append(errs, err)
 		if made := c.lastApplied(one.Subject); made.created.After(after.Time) {
 			newest[family] = made.created
 		}
+		if one.family == "" && (err != nil || !c.isSeen(one)) {
+			c.block(one)
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// block lets what refers to an object stay as it is.
+func (c *Controller) block(one *desired) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if isShared(one.Subject) {
+		c.blocked[scope{class: one.class.Name}] = true
+	} else {
+		c.blocked[scope{one.class.Name, one.Namespace}] = true
+	}
 }
 
 // lastApplied returns what an object is, as far as known.
@@ -264,7 +279,7 @@ func (c *Controller) cleanUp(ctx context.Context, wanted *evaluation) error {
 			}
 			left := settling - now.Sub(unneeded[subject])
 			switch {
-			case c.blocked[object.Namespace], c.blocked[metav1.NamespaceAll]:
+			case c.isBlocked(object.Labels[LabelClass], object.Namespace):
 			case object.hostnames == nil && left > 0:
 				c.queue.AddAfter(everything, left)
 			default:

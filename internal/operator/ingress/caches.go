@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -147,6 +148,24 @@ func (m *made) readGateway(object *unstructured.Unstructured) error {
 	return nil
 }
 
+// newGrants returns the informer of ReferenceGrants, which readGrant reads.
+func newGrants(client dynamic.Interface) cache.SharedIndexInformer {
+	return dynamicinformer.NewFilteredDynamicInformer(client, resources["ReferenceGrant"], metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+}
+
+// readGrant reads a ReferenceGrant before it is cached. It does nothing to what it has returned.
+func readGrant(obj any) (any, error) {
+	object, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	grant := &gatewayv1.ReferenceGrant{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, grant); err != nil {
+		return nil, fmt.Errorf("failed to read ReferenceGrant %s: %w", nameOf(object), err)
+	}
+	return children.Strip(grant) //nolint:wrapcheck // it has no error
+}
+
 // stripIngress drops of managedFields what is not about the addresses that the operator has written.
 func stripIngress(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)
@@ -172,9 +191,9 @@ func (c *Controller) Fill(ctx context.Context) {
 	if err != nil {
 		return // ctx is over
 	}
-	for _, kind := range slices.Sorted(maps.Keys(c.made)) {
-		known = append(known, c.made[kind])
-		go c.made[kind].RunWithContext(ctx)
+	for _, informer := range append(slices.Collect(maps.Values(c.made)), c.grants) {
+		known = append(known, informer)
+		go informer.RunWithContext(ctx)
 	}
 	var done []cache.DoneChecker
 	for _, informer := range append(known, c.inputs.Services.Core().V1().Services().Informer()) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
@@ -70,9 +71,9 @@ type Controller struct {
 	now      func() time.Time
 	// queue holds one key when there may be something to do.
 	queue workqueue.TypedRateLimitingInterface[string]
-	// ingresses, classes and configMaps are read; made are the caches of what is made, by kind.
-	ingresses, classes, configMaps cache.SharedIndexInformer
-	made                           map[string]cache.SharedIndexInformer
+	// ingresses, classes, configMaps and grants are read; made are the caches of what is made, by kind.
+	ingresses, classes, configMaps, grants cache.SharedIndexInformer
+	made                                   map[string]cache.SharedIndexInformer
 	// logged is what was logged last of kinds that the cluster lacks.
 	logged string
 
@@ -85,8 +86,8 @@ type Controller struct {
 	// after a while.
 	taken   map[source.Subject]bool
 	refused map[source.Subject]refusal
-	// blocked are the namespaces whose routes stay as they are until the next sync.
-	blocked map[string]bool
+	// blocked is what stays as it is until the next sync.
+	blocked map[scope]bool
 
 	// The worker alone touches what follows. forgotten is when taken and refused were forgotten.
 	forgotten time.Time
@@ -106,17 +107,18 @@ func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.E
 		kube: kube, dynamic: dynamic, recorder: recorder, inputs: inputs, now: now,
 		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 		ingresses: all.Networking().V1().Ingresses().Informer(), classes: all.Networking().V1().IngressClasses().Informer(),
-		configMaps: home.Core().V1().ConfigMaps().Informer(), made: map[string]cache.SharedIndexInformer{},
+		configMaps: home.Core().V1().ConfigMaps().Informer(), grants: newGrants(dynamic), made: map[string]cache.SharedIndexInformer{},
 		applied: map[source.Subject]applied{}, taken: map[source.Subject]bool{}, refused: map[source.Subject]refusal{},
 		unneeded: map[source.Subject]time.Time{}, pause: interval,
 	}
-	for _, informer := range []cache.SharedIndexInformer{c.ingresses, c.classes, c.configMaps} {
-		transform := children.Strip
-		if informer == c.ingresses {
-			transform = stripIngress
-		}
+	for informer, transform := range map[cache.SharedIndexInformer]cache.TransformFunc{
+		c.ingresses: stripIngress, c.classes: children.Strip, c.configMaps: children.Strip, c.grants: readGrant,
+	} {
 		if err := informer.SetTransform(transform); err != nil {
 			return nil, fmt.Errorf("failed to set what is kept of objects: %w", err)
+		}
+		if err := c.handle(informer, func(any) {}); err != nil {
+			return nil, err
 		}
 	}
 	for kind := range resources {
@@ -124,12 +126,7 @@ func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.E
 			return nil, err
 		}
 	}
-	for _, informer := range []cache.SharedIndexInformer{c.ingresses, c.classes, c.configMaps, inputs.Services.Core().V1().Services().Informer()} {
-		if err := c.handle(informer, func(any) {}); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	return c, c.handle(inputs.Services.Core().V1().Services().Informer(), func(any) {})
 }
 
 // handle triggers a sync when objects change. gone is called with those that are deleted.
@@ -227,6 +224,8 @@ type observed struct {
 	ingresses  []*networkingv1.Ingress
 	services   map[types.NamespacedName]*corev1.Service
 	configMaps map[types.NamespacedName]*corev1.ConfigMap
+	// grants are those of others.
+	grants []*gatewayv1.ReferenceGrant
 	// routes are since when there are HTTPRoutes.
 	routes map[source.HostRoutes]source.Period
 }
@@ -247,6 +246,11 @@ func (c *Controller) observe() *observed {
 	}
 	for _, configMap := range list[*corev1.ConfigMap](c.configMaps) {
 		o.configMaps[nameOf(configMap)] = configMap
+	}
+	for _, grant := range list[*gatewayv1.ReferenceGrant](c.grants) {
+		if grant.Labels[LabelClass] == "" {
+			o.grants = append(o.grants, grant)
+		}
 	}
 	for _, route := range list[*made](c.made["HTTPRoute"]) {
 		for _, host := range route.hostnames {

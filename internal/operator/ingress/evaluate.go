@@ -81,7 +81,8 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 		result := source.Translate(source.Input{
 			Ingresses: slices.DeleteFunc(slices.Clone(seen.ingresses), func(i *networkingv1.Ingress) bool { return source.ClassOf(i) != class.Name }),
 			Classes:   seen.classes, Services: seen.services, ConfigMaps: seen.configMaps, Configuration: configurations[class.Name],
-			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name, Taken: taken, Serving: true, Routes: seen.routes,
+			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name,
+			Taken: taken, Serving: true, Grants: seen.grants, Routes: seen.routes,
 		})
 		if problem := c.foreign(result, class); problem != "" {
 			e.waiting[class.Name] = problem

@@ -99,6 +99,7 @@ func TestIngress(t *testing.T) {
 		expectHost(t, port, "shop.test", 200, "front/second")
 	})
 	t.Run("names that are taken", func(t *testing.T) { testTakenNames(t, api, port) })
+	t.Run("a ConfigMap", testIngressConfigMap)
 	t.Run("steady state", func(t *testing.T) { testSteadyState(t, operator) })
 	t.Run("another class", func(t *testing.T) {
 		apply(t, strings.Replace(guardedIngress, "ingressClassName: gateway", "ingressClassName: other", 1))
@@ -177,6 +178,31 @@ func testTakenNames(t *testing.T, api routesclient.Interface, port int32) {
 		"Gateway gateway-ingress/second exists and was not made of IngressClass second: delete or rename one of them")
 	expectHost(t, port, "taken.test", 404, "")
 	server.Kubectl(t, "-n", "front", "delete", "ingress", "taken")
+}
+
+// testIngressConfigMap: a class with a ConfigMap has its settings, and waits until there is one.
+func testIngressConfigMap(t *testing.T) {
+	const class = `
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: third}
+spec:
+  controller: app.example.com/ingress
+  parameters: {kind: ConfigMap, scope: Namespace, namespace: gateway-ingress, name: third}`
+	apply(t, class)
+	ingress := strings.NewReplacer("name: shop\n", "name: third\n", "shop.test", "third.test", "ingressClassName: gateway", "ingressClassName: third").Replace(shopIngress)
+	apply(t, ingress)
+	expectEvent(t, "IngressClass", "third", corev1.EventTypeWarning, "Waiting", "spec.parameters: there is no ConfigMap gateway-ingress/third: create it")
+	apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: gateway-ingress, name: third}\ndata: {worker-shutdown-timeout: 90s}")
+	testenv.Eventually(t, soon, "the setting of the ConfigMap", func(ctx context.Context) error {
+		config, err := server.App.AppV1().GatewayConfigs(gateways).Get(ctx, "third", metav1.GetOptions{})
+		if err == nil && config.Spec.DrainTimeout != "90s" {
+			err = fmt.Errorf("drainTimeout is %q", config.Spec.DrainTimeout)
+		}
+		return err
+	})
+	server.Kubectl(t, "-n", "front", "delete", "ingress", "third")
+	server.Kubectl(t, "delete", "ingressclass", "third")
 }
 
 // expectHost waits until a request for a host is answered with a status and a text.
