@@ -106,15 +106,20 @@ func (c *Controller) ownGateways(seen *observed) []attachable {
 	var all []attachable
 	for _, obj := range c.inputs.Gateways.Informer().GetStore().List() {
 		gateway := obj.(*appv1.Gateway)
-		parent := source.OwnParent(gateway.Namespace, gateway.Name)
-		if name := proxypod.Parent(gateway); name != "" {
-			parent = source.GatewayParent(gateway.Namespace, name)
-		}
-		if (seen.own[parent] == gateway || gateway.Status.Attachments != nil) && gateway.DeletionTimestamp == nil {
+		parent := parentOfOwn(gateway)
+		if own := seen.own[parent]; (own != nil && own.UID == gateway.UID || gateway.Status.Attachments != nil) && gateway.DeletionTimestamp == nil {
 			all = append(all, attachable{gateway, parent})
 		}
 	}
 	return all
+}
+
+// parentOfOwn returns what objects call one of our Gateways.
+func parentOfOwn(own *appv1.Gateway) source.Parent {
+	if name := proxypod.Parent(own); name != "" {
+		return source.GatewayParent(own.Namespace, name)
+	}
+	return source.OwnParent(own.Namespace, own.Name)
 }
 
 // bindingName returns the name of the RoleBindings for a Gateway, in other namespaces.

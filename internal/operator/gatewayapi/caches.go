@@ -18,6 +18,7 @@ import (
 
 	"gateway/internal/logging"
 	"gateway/internal/proxypod"
+	source "gateway/internal/source/gatewayapi"
 )
 
 const (
@@ -38,10 +39,24 @@ const (
 	resourceOwn          = "gateways.app.example.com"
 )
 
-var resources = []string{
-	resourceClasses, resourceGateways, "backendtlspolicies", "grpcroutes", "httproutes", resourceListenerSets,
-	resourceGrants, "tcproutes", "tlsroutes", "udproutes",
+// resourceOf are the resources of the kinds of the Gateway API.
+var resourceOf = map[string]string{
+	"GatewayClass": resourceClasses, "Gateway": resourceGateways, "ListenerSet": resourceListenerSets, "ReferenceGrant": resourceGrants,
+	"BackendTLSPolicy": "backendtlspolicies", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes",
+	"TCPRoute": "tcproutes", "UDPRoute": "udproutes",
 }
+
+// Other kinds. Objects of kindProxies are those of our Gateways that reports and EndpointSlices are of.
+const (
+	kindOwn       = "Gateway of our own"
+	kindService   = "Service"
+	kindProxies   = "proxies"
+	kindNamespace = "Namespace"
+	kindBinding   = "RoleBinding"
+	kindConfig    = "GatewayConfig"
+	kindFilter    = "RouteFilter"
+	kindPolicy    = "BackendPolicy"
+)
 
 // required are the resources that the Controller cannot do without.
 var required = []string{
@@ -52,21 +67,21 @@ var required = []string{
 // input is an informer of objects that are not of the Gateway API. Fill runs it if it is ours.
 type input struct {
 	cache.SharedIndexInformer
-	name string
-	ours bool
+	name, kind string
+	ours       bool
 }
 
 func (i *Inputs) informers() []input {
 	return []input{
-		{i.Gateways.Informer(), resourceOwn, false},
-		{i.Services.Core().V1().Services().Informer(), "services", false},
-		{i.Proxies, "gatewayproxies", false},
-		{i.Endpoints, "endpointslices", false},
-		{i.Namespaces, "namespaces", true},
-		{i.Bindings, "rolebindings", true},
-		{i.Configs.Informer(), resourceConfigs, true},
-		{i.Filters.Informer(), proxypod.ResourceFilters, true},
-		{i.Policies.Informer(), proxypod.ResourceBackendPolicies, true},
+		{i.Gateways.Informer(), resourceOwn, kindOwn, false},
+		{i.Services.Core().V1().Services().Informer(), "services", kindService, false},
+		{i.Proxies, "gatewayproxies", kindProxies, false},
+		{i.Endpoints, "endpointslices", kindProxies, false},
+		{i.Namespaces, "namespaces", kindNamespace, true},
+		{i.Bindings, "rolebindings", kindBinding, true},
+		{i.Configs.Informer(), resourceConfigs, kindConfig, true},
+		{i.Filters.Informer(), proxypod.ResourceFilters, kindFilter, true},
+		{i.Policies.Informer(), proxypod.ResourceBackendPolicies, kindPolicy, true},
 	}
 }
 
@@ -93,7 +108,7 @@ func (c *Controller) fill(ctx context.Context, name string, informer cache.Share
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stalled[name] = true
-	c.queue.Add(everything)
+	c.queue.Add(resourceTask(name))
 }
 
 // discover starts the informers of those resources that the cluster has by now.
@@ -107,13 +122,13 @@ func (c *Controller) discover(ctx context.Context) {
 		return
 	}
 	found := map[string]cache.SharedIndexInformer{}
-	for _, name := range resources {
+	for kind, name := range resourceOf {
 		if err != nil || c.informer(name) != nil || !slices.Contains(resourcesOf(list), name) {
 			continue
 		}
 		generic, err := c.factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(name))
 		if err == nil {
-			err = c.handle(generic.Informer(), isNew)
+			err = c.handle(kind, generic.Informer())
 		}
 		if err != nil {
 			logging.Errorf("Not looking after %s: %v", name, err)
@@ -125,6 +140,9 @@ func (c *Controller) discover(ctx context.Context) {
 	maps.Copy(c.served, found) // all of them, before the first one has its objects: nothing is ready before
 	c.discovered = true
 	c.mu.Unlock()
+	for name := range found {
+		c.queue.Add(resourceTask(name))
+	}
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) > 0 {
 		logging.Infof("Looking after objects of the Gateway API: %s", strings.Join(names, ", "))
@@ -143,10 +161,13 @@ func (c *Controller) recover() {
 		if !slices.Contains(missing, name) {
 			logging.Infof("The API server has listed %s after all", name)
 			delete(c.stalled, name)
-			c.queue.Add(everything)
+			c.queue.Add(resourceTask(name))
 		}
 	}
 }
+
+// resourceTask is to look at everything because a resource is served, has stalled, or has not any more.
+func resourceTask(name string) task { return task{source.Object{Kind: name}, true} }
 
 func resourcesOf(list *metav1.APIResourceList) []string {
 	var names []string
@@ -178,7 +199,7 @@ func (c *Controller) missing() []string {
 			names = append(names, input.name)
 		}
 	}
-	for _, name := range resources {
+	for _, name := range slices.Sorted(maps.Values(resourceOf)) {
 		if informer := c.informer(name); informer != nil && !informer.HasSynced() {
 			names = append(names, name)
 		}

@@ -2,6 +2,8 @@ package gatewayapi
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,7 +48,7 @@ func TestCachesAreFilledBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		f, healed := startFill(ctx, t, resources, "grpcroutes")
+		f, healed := startFill(ctx, t, slices.Collect(maps.Values(resourceOf)), "grpcroutes")
 		time.Sleep(time.Second)
 		const want = "the API server has not listed grpcroutes"
 		if err := f.controller.Ready(); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -88,7 +90,7 @@ func TestAKindThatIsNotListedStallsNoOther(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				f, healed := startFill(ctx, t, resources, resource)
+				f, healed := startFill(ctx, t, slices.Collect(maps.Values(resourceOf)), resource)
 				stopped := make(chan struct{})
 				go func() {
 					defer close(stopped)

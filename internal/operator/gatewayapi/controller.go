@@ -3,13 +3,10 @@ package gatewayapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -22,7 +19,6 @@ import (
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
-	"gateway/internal/routing"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -71,10 +67,10 @@ type Controller struct {
 	inputs  Inputs
 	factory gatewayinformers.SharedInformerFactory
 	now     func() time.Time
-	// queue holds one key when there may be something to do.
-	queue workqueue.TypedRateLimitingInterface[string]
+	// queue holds what there may be something to do for.
+	queue workqueue.TypedRateLimitingInterface[task]
 	// writes holds the keys of pending.
-	writes workqueue.TypedRateLimitingInterface[object]
+	writes workqueue.TypedRateLimitingInterface[source.Object]
 
 	mu sync.Mutex
 	// served are the informers of those resources that the cluster has. discovered says that they are known, and stalled
@@ -82,31 +78,27 @@ type Controller struct {
 	served     map[string]cache.SharedIndexInformer
 	discovered bool
 	stalled    map[string]bool
+	// quiet are the objects whose status has to be looked at with the next sync.
+	quiet map[source.Object]bool
 	// pending are the statuses to write, and written the versions that were, of objects that the caches may have older.
-	pending map[object]write
-	written map[types.UID]string
+	pending map[source.Object]write
+	written map[source.Object]written
 
 	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused what the API
 	// server has against one, and firstSeen the first version that was seen of each generation of an object.
 	applied   map[types.NamespacedName]applied
 	refused   map[types.NamespacedName]string
-	firstSeen map[types.UID]version
-	// confirmed are the generations of objects that all proxies of a data plane run, by what the API server had.
-	confirmed map[confirmation]int64
-	// index and compilers keep what was made of routes, until a Service changes. faults are the objects that make the
-	// evaluation panic.
-	index           *source.Index
-	compilers       map[source.Parent]*routing.Compiler
-	faults          map[types.UID]fault
-	servicesChanged atomic.Bool
+	firstSeen map[source.Object]*version
+	// index, compilers and seen keep what was made of objects. isIncomplete says that all of them have to be looked at.
+	// faults are the objects that make the evaluation panic.
+	index        *source.Index
+	compilers    map[source.Parent]*compiled
+	seen         *observed
+	isIncomplete bool
+	faults       map[types.UID]fault
 	// pause is the time until the next look.
 	pause time.Duration
 }
-
-// object names an object of the Gateway API.
-type object struct{ resource, namespace, name string }
-
-const everything = "everything"
 
 // New returns a Controller. It does nothing before Run.
 func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, error) {
@@ -114,38 +106,20 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 		Clients: clients, inputs: inputs, now: now,
 		factory: gatewayinformers.NewSharedInformerFactoryWithOptions(clients.Routes, 0, gatewayinformers.WithTransform(children.Strip)),
 		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[task](firstRetry, lastRetry)),
 		writes: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[object](firstRetry, lastRetry)),
-		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{},
-		pending: map[object]write{}, written: map[types.UID]string{},
-		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{}, firstSeen: map[types.UID]version{}, confirmed: map[confirmation]int64{},
+			workqueue.NewTypedItemExponentialFailureRateLimiter[source.Object](firstRetry, lastRetry)),
+		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{}, quiet: map[source.Object]bool{},
+		pending: map[source.Object]write{}, written: map[source.Object]written{},
+		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{}, firstSeen: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {
-		if err := c.handle(informer.SharedIndexInformer, func(any, any) bool { return true }); err != nil {
+		if err := c.handle(informer.kind, informer.SharedIndexInformer); err != nil {
 			return nil, err
 		}
 	}
-	changed := func(any) { c.servicesChanged.Store(true) }
-	_, err := inputs.Services.Core().V1().Services().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, new any) { changed(new) },
-	})
-	return c, err
-}
-
-// handle triggers an evaluation when objects change. matters reports whether an update matters.
-func (c *Controller) handle(informer cache.SharedIndexInformer, matters func(old, new any) bool) error {
-	changed := func(any) { c.queue.Add(everything) }
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(old, new any) {
-		if matters(old, new) {
-			changed(new)
-		}
-	}})
-	if err != nil {
-		return fmt.Errorf("failed to watch for changes: %w", err)
-	}
-	return nil
+	return c, nil
 }
 
 // Run works until ctx is cancelled, with what Fill reads. It returns only after it has stopped writing. It can be
@@ -169,63 +143,76 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// isNew reports whether an object of the Gateway API changed in more than its status, which the Controller writes.
-func isNew(old, new any) bool {
-	before, after := old.(metav1.Object), new.(metav1.Object)
-	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() || after.GetDeletionTimestamp() != nil
-}
-
 // processNext waits until there is something to do, and does it. It returns false once the queue is shut down.
 func (c *Controller) processNext(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
+	first, shutdown := c.queue.Get()
 	if shutdown {
 		return false
 	}
-	defer c.queue.Done(key)
 	if !c.isReady() {
 		if c.informer(resourceClasses) != nil {
-			c.queue.AddAfter(key, interval)
+			c.queue.AddAfter(first, interval)
 		}
+		c.queue.Done(first)
 		return true
 	}
-	switch err := c.syncSafely(ctx); {
-	case err == nil:
-		c.queue.Forget(key)
-	case ctx.Err() == nil:
+	tasks := c.drain(first)
+	err := c.syncSafely(ctx, tasks)
+	for _, task := range tasks {
+		if c.queue.Done(task); err == nil {
+			c.queue.Forget(task)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
 		if !children.OnlyOutdated(err) {
 			logging.Errorf("Trying again later: failed to look after the Gateway API: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
-		c.queue.AddRateLimited(key)
+		c.queue.AddRateLimited(first) // the next sync looks at everything
 	}
 	return true
 }
 
-// syncSafely is sync with a time limit, and with a panic as an error.
-func (c *Controller) syncSafely(ctx context.Context) error {
+// syncSafely is sync with a time limit, and with a panic as an error. After an error, the next one looks at everything.
+func (c *Controller) syncSafely(ctx context.Context, tasks []task) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	return safely(func() error { return c.sync(ctx) })
+	isIncomplete := c.isIncomplete
+	c.isIncomplete = true
+	err := safely(func() error { return c.sync(ctx, tasks, isIncomplete) })
+	c.isIncomplete = err != nil
+	return err
 }
 
-// sync makes everything as it should be. Statuses are written by other goroutines.
-func (c *Controller) sync(ctx context.Context) error {
+// sync makes everything as it should be that the tasks matter to. Statuses are written by other goroutines.
+func (c *Controller) sync(ctx context.Context, tasks []task, isIncomplete bool) error {
 	begin := time.Now()
-	seen, err := c.observe(ctx)
-	if err != nil {
-		return err
-	}
-	if c.servicesChanged.Swap(false) {
-		c.index = nil
-	}
-	wanted, err := c.evaluate(seen)
-	if err != nil {
-		return err
+	wanted := c.evaluateChanged(ctx, tasks, isIncomplete)
+	if wanted == nil {
+		seen, err := c.observe(ctx)
+		if err != nil {
+			return err
+		}
+		if wanted, err = c.evaluate(seen); err != nil {
+			return err
+		}
 	}
 	applying := time.Now()
-	err = errors.Join(c.applyDataPlanes(ctx, seen, wanted), c.attach(ctx, seen, wanted))
+	err := c.apply(ctx, wanted)
 	c.noteRefused(wanted)
 	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
-	c.writeStatuses(seen, wanted.status)
-	c.pause = max(interval, pauseFactor*(time.Since(begin)-seen.reading))
-	return errors.Join(err, seen.readErr)
+	c.writeStatuses(wanted)
+	c.pause = max(interval, pauseFactor*(time.Since(begin)-c.seen.reading))
+	return errors.Join(err, c.seen.readErr)
+}
+
+// apply makes data planes, and what their agents are told, as they should be.
+func (c *Controller) apply(ctx context.Context, wanted *evaluation) error {
+	var errs []error
+	if wanted.isAll {
+		errs = append(errs, c.applyDataPlanes(ctx, c.seen, wanted))
+	}
+	if wanted.attachments != nil {
+		errs = append(errs, c.attach(ctx, c.seen, wanted))
+	}
+	return errors.Join(errs...)
 }

@@ -2,10 +2,12 @@ package gatewayapi
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"gateway/internal/proxypod"
+	source "gateway/internal/source/gatewayapi"
 )
 
 // shop is a Gateway with one HTTPRoute to a Service of its namespace.
@@ -111,4 +113,77 @@ func TestAFailureOfOneWriteLeavesTheOthers(t *testing.T) {
 	}
 	f.expectWrites(writes, "patch own gateways web/shop",
 		"update gatewayclasses/status app", "update gateways/status web/shop", "update httproutes/status web/api")
+}
+
+// TestAnEditLooksAtWhatItChanges: at no other route, however many there are.
+func TestAnEditLooksAtWhatItChanges(t *testing.T) {
+	f := newFixture(t, shop)
+	for i := range 9 {
+		f.put(routeTo(fmt.Sprint("r", i), "api"))
+	}
+	filter := "apiVersion: app.example.com/v1\nkind: RouteFilter\nmetadata: {namespace: web, name: office}\n" +
+		"spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}"
+	f.put(strings.Replace(routeTo("filtered", "other"), "rules: [{",
+		"rules: [{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: office}}], ", 1))
+	f.settle()
+	f.program("web", "shop")
+	f.settle()
+	gateway := source.Object{Kind: "Gateway", Namespace: "web", Name: "shop"}
+	edited := source.Object{Kind: "HTTPRoute", Namespace: "web", Name: "api"}
+	filtered := source.Object{Kind: "HTTPRoute", Namespace: "web", Name: "filtered"}
+	for _, test := range []struct {
+		what string
+		edit func()
+		task source.Object
+		want []source.Object
+	}{
+		{"a route", func() { f.put(strings.Replace(route, "rules: [{", "rules: [{name: edited, ", 1)) }, edited, []source.Object{edited, gateway}},
+		{"a report", func() { f.program("web", "shop") }, source.Object{Kind: kindProxies, Namespace: "web", Name: "shop"}, []source.Object{edited}},
+		{"a RouteFilter", func() { f.put(strings.Replace(filter, "10.0.0.0/8", "10.0.0.0/9", 1)) },
+			source.Object{Kind: kindFilter, Namespace: "web", Name: "office"}, []source.Object{filtered, gateway}},
+		{"a Service", func() {
+			f.put("apiVersion: v1\nkind: Service\nmetadata: {namespace: web, name: other}\nspec: {ports: [{port: 80}]}")
+		},
+			source.Object{Kind: kindService, Namespace: "web", Name: "other"}, []source.Object{filtered, gateway}},
+	} {
+		test.edit()
+		f.catchUp()
+		wanted := f.controller.evaluateChanged(t.Context(), []task{{test.task, true}}, false)
+		if wanted == nil {
+			t.Errorf("%s: everything is looked at", test.what)
+			continue
+		}
+		delete(wanted.objects, test.task)
+		delete(wanted.objects, source.Object{Kind: kindOwn, Namespace: "web", Name: "shop"}) // it has no status here
+		for _, id := range test.want {
+			if id != test.task && !wanted.objects[id] {
+				t.Errorf("%s: %+v is not looked at", test.what, id)
+			}
+			delete(wanted.objects, id)
+		}
+		if len(wanted.objects) > 0 {
+			t.Errorf("%s: %v are looked at, too", test.what, wanted.objects)
+		}
+		f.settle()
+	}
+}
+
+// TestARouteIsFreedByTheEditOfAnother: together, their expressions take too many steps.
+func TestARouteIsFreedByTheEditOfAnother(t *testing.T) {
+	f := newFixture(t, shop)
+	for _, name := range []string{"first", "second"} {
+		f.put(routes + "{namespace: web, name: " + name + "}\n" + dear)
+	}
+	f.settle()
+	refused := func() int {
+		return strings.Count(strings.Join(f.conditions(routeKind("HTTPRoute"), "web", "second"), " "), "PartiallyInvalid")
+	}
+	if refused() != 1 {
+		t.Errorf("the second route has %q", f.conditions(routeKind("HTTPRoute"), "web", "second"))
+	}
+	f.remove(routeKind("HTTPRoute"), "web", "first")
+	f.settle()
+	if refused() != 0 {
+		t.Errorf("without the first one, the second route has %q", f.conditions(routeKind("HTTPRoute"), "web", "second"))
+	}
 }

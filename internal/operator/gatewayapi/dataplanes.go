@@ -92,9 +92,9 @@ func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedNa
 
 // noteRefused has the statuses of Gateways say what the API server has against ours: their proxies stay as they are.
 func (c *Controller) noteRefused(evaluated *evaluation) {
-	for _, plane := range evaluated.planes {
-		message := c.refused[types.NamespacedName{Namespace: plane.Gateway.Namespace, Name: plane.Name}]
-		programmed := meta.FindStatusCondition(evaluated.status.Gateways[nameOf(plane.Gateway)].Conditions, string(gatewayv1.GatewayConditionProgrammed))
+	for gateway, status := range evaluated.status.Gateways {
+		message := c.refused[types.NamespacedName{Namespace: gateway.Namespace, Name: source.DataPlaneName(gateway.Name)}]
+		programmed := meta.FindStatusCondition(status.Conditions, string(gatewayv1.GatewayConditionProgrammed))
 		if message != "" && programmed != nil {
 			programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), message
 		}

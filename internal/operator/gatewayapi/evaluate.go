@@ -1,8 +1,10 @@
 package gatewayapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sort"
@@ -10,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/filters"
@@ -24,17 +27,54 @@ const retryFaulty = time.Minute
 
 // evaluation is what the objects ask for. None of it has been written.
 type evaluation struct {
+	// isAll says that all objects were evaluated. Only then planes are the data planes.
+	isAll  bool
 	planes []source.DataPlane
-	// attachments are what the agents of our Gateways are to be told.
+	// attachments are what the agents of our Gateways are to be told; nil: what they were.
 	attachments map[source.Parent]*appv1.Attachments
-	status      source.Status
+	// objects are those whose status is evaluated.
+	objects map[source.Object]bool
+	status  source.Status
 }
+
+// compiled is what compiles a data plane, and what it found wrong with routes.
+type compiled struct {
+	routing.Compiler
+	problems map[source.Object][]model.Problem
+}
+
+// retryFaults is to look again at the objects that made the evaluation panic.
+var retryFaults = task{source.Object{Kind: "faults"}, true}
 
 // fault is a panic that an object caused.
 type fault struct {
 	generation int64
 	message    string
 	at         time.Time
+}
+
+// evaluateChanged returns what is to be changed because of tasks; nil: everything has to be evaluated.
+func (c *Controller) evaluateChanged(ctx context.Context, tasks []task, isIncomplete bool) (result *evaluation) {
+	for _, task := range tasks {
+		if c.index != nil && task.Kind == kindService { // Replace does not look at Services
+			c.index.ChangeService(task.Namespace, task.Name)
+		}
+	}
+	if isIncomplete || c.index == nil || len(c.faults) > 0 || len(c.seen.stalled) > 0 || len(c.stalledResources()) > 0 {
+		return nil
+	}
+	c.seen.begin(ctx)
+	c.seen.look = c.takeQuiet()
+	err := safely(func() error {
+		if c.change(c.seen, tasks) {
+			result = c.result(c.seen, false)
+		}
+		return nil
+	})
+	if err != nil { // nobody knows what is in them
+		c.index, c.compilers, result = nil, nil, nil
+	}
+	return result
 }
 
 // evaluate returns what the objects ask for, without those that make the evaluation panic. What exists for those stays
@@ -47,7 +87,7 @@ func (c *Controller) evaluate(seen *observed) (*evaluation, error) {
 			c.forgetFaults(faulty)
 			mark(seen, faulty, c.faults, &result.status)
 			if len(faulty) > 0 {
-				c.queue.AddAfter(everything, retryFaulty)
+				c.queue.AddAfter(retryFaults, retryFaulty)
 			}
 			return result, nil
 		}
@@ -122,7 +162,14 @@ func (c *Controller) findFault(seen *observed, faulty map[metav1.Object]bool) me
 // try evaluates the objects that keep selects.
 func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result *evaluation, err error) {
 	err = safely(func() error {
-		result = c.evaluateSome(seen, only(&seen.Objects, keep))
+		objects := only(&seen.Objects, keep)
+		if c.index == nil {
+			c.index = source.NewIndex(objects)
+		} else {
+			c.index.Replace(objects)
+		}
+		seen.waiting = map[source.Parent]map[source.Object]bool{}
+		result = c.result(seen, true)
 		return nil
 	})
 	if err != nil { // nobody knows what is in them
@@ -131,29 +178,51 @@ func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result 
 	return result, err
 }
 
-func (c *Controller) evaluateSome(seen *observed, objects source.Objects) *evaluation {
-	if c.index == nil {
-		c.index = source.NewIndex(objects)
-	} else {
-		c.index.Replace(objects)
-	}
+// result returns what the objects in the index ask for, of all of them or of those that changed.
+func (c *Controller) result(seen *observed, isAll bool) *evaluation {
 	translated := c.index.Result()
-	result := &evaluation{planes: translated.DataPlanes(), attachments: map[source.Parent]*appv1.Attachments{}}
-	served := c.servedResources()
-	for _, own := range c.ownGateways(seen) {
-		result.attachments[own.parent] = translated.Attachments(own.parent, served)
+	result := &evaluation{isAll: isAll, objects: seen.look}
+	if isAll {
+		result.planes = translated.DataPlanes()
 	}
-	var problems []model.Problem
-	compilers := map[source.Parent]*routing.Compiler{}
-	for parent, plane := range translated.Planes {
-		if compilers[parent] = c.compilers[parent]; compilers[parent] == nil {
-			compilers[parent] = &routing.Compiler{Check: filters.Problem}
+	if isAll || translated.Places || seen.otherBindings {
+		result.attachments = map[source.Parent]*appv1.Attachments{}
+		served := c.servedResources()
+		for _, own := range c.ownGateways(seen) {
+			seen.names[cache.MetaObjectToName(own)] = true
+			result.attachments[own.parent] = translated.Attachments(own.parent, served)
 		}
-		problems = append(problems, compilers[parent].Problems(plane)...)
+	}
+	maps.Copy(result.objects, translated.Objects)
+	c.compile(translated, result.objects)
+	problems := func(plane source.Parent, route source.Object) []model.Problem {
+		return c.compilers[plane].problems[route]
+	}
+	result.status = translated.StatusOf(result.objects, problems, seen)
+	return result
+}
+
+// compile compiles the models of data planes, and adds the routes to objects that it finds something else wrong with
+// than before.
+func (c *Controller) compile(translated *source.Result, objects map[source.Object]bool) {
+	compilers := map[source.Parent]*compiled{}
+	for parent, plane := range translated.Planes {
+		compiler := c.compilers[parent]
+		if compiler == nil {
+			compiler = &compiled{Compiler: routing.Compiler{Check: filters.Problem}}
+		}
+		before := compiler.problems
+		compiler.problems = source.ProblemsByRoute(compiler.Problems(plane), plane.Problems)
+		for _, problems := range []map[source.Object][]model.Problem{before, compiler.problems} {
+			for route := range problems {
+				if !slices.Equal(before[route], compiler.problems[route]) {
+					objects[route] = true
+				}
+			}
+		}
+		compilers[parent] = compiler
 	}
 	c.compilers = compilers
-	result.status = translated.Status(problems, seen)
-	return result
 }
 
 // panicError is a panic.
@@ -178,21 +247,31 @@ func safely(do func() error) (err error) {
 // objectsOf returns all objects, owners first.
 func objectsOf(o *source.Objects) []metav1.Object {
 	var all []metav1.Object
-	note := func(object metav1.Object) { all = append(all, object) }
-	noteAll(o.Classes, note)
-	noteAll(o.Gateways, note)
-	noteAll(o.Own, note)
-	noteAll(o.ListenerSets, note)
-	noteAll(o.Grants, note)
-	noteAll(o.Filters, note)
-	noteAll(o.Policies, note)
-	noteAll(o.BackendPolicies, note)
-	noteAll(o.HTTPRoutes, note)
-	noteAll(o.GRPCRoutes, note)
-	noteAll(o.TLSRoutes, note)
-	noteAll(o.TCPRoutes, note)
-	noteAll(o.UDPRoutes, note)
+	eachObject(o, func(_ string, object metav1.Object) { all = append(all, object) })
 	return all
+}
+
+// eachObject calls f for all objects, owners first.
+func eachObject(o *source.Objects, f func(kind string, object metav1.Object)) {
+	eachOf("GatewayClass", o.Classes, f)
+	eachOf("Gateway", o.Gateways, f)
+	eachOf(kindOwn, o.Own, f)
+	eachOf("ListenerSet", o.ListenerSets, f)
+	eachOf("ReferenceGrant", o.Grants, f)
+	eachOf(kindFilter, o.Filters, f)
+	eachOf("BackendTLSPolicy", o.Policies, f)
+	eachOf(kindPolicy, o.BackendPolicies, f)
+	eachOf("HTTPRoute", o.HTTPRoutes, f)
+	eachOf("GRPCRoute", o.GRPCRoutes, f)
+	eachOf("TLSRoute", o.TLSRoutes, f)
+	eachOf("TCPRoute", o.TCPRoutes, f)
+	eachOf("UDPRoute", o.UDPRoutes, f)
+}
+
+func eachOf[T metav1.Object](kind string, objects []T, f func(kind string, object metav1.Object)) {
+	for _, object := range objects {
+		f(kind, object)
+	}
 }
 
 // only returns the objects that keep selects.

@@ -43,7 +43,7 @@ func mark(seen *observed, faulty map[metav1.Object]bool, faults map[types.UID]fa
 	}
 	m.listenerSets()
 	m.policies()
-	_ = eachRoute(&seen.Objects, m.route) // m.route returns no error
+	eachRoute(&seen.Objects, m.route)
 }
 
 // accepted is the condition of a faulty object.
@@ -172,7 +172,7 @@ func (m *marker) policies() {
 // is.
 func (m *marker) route(
 	kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus,
-) error {
+) {
 	object := source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}
 	held := m.faulty[route] || m.needsStalled(route)
 	wanted := slices.DeleteFunc(m.wanted.Routes[object], func(said gatewayv1.RouteParentStatus) bool {
@@ -197,7 +197,6 @@ func (m *marker) route(
 		}
 	}
 	m.wanted.Routes[object] = wanted
-	return nil
 }
 
 // needsStalled reports whether a route may need objects that the API server does not list: RouteFilters or

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	source "gateway/internal/source/gatewayapi"
 )
 
 // panicAt makes the Controller panic when it looks up an object called web/bad, until the caches catch up.
@@ -211,6 +213,7 @@ func TestAPanicWithoutAnObjectIsAnError(t *testing.T) {
 	f := newFixture(t, shop)
 	f.settle()
 	panicAt(f, f.inputs.Gateways.Informer())
+	f.controller.queue.Add(task{source.Object{Kind: kindOwn, Namespace: "web", Name: "bad"}, true})
 	writes, err := f.sync()
 	if err == nil || !strings.HasPrefix(err.Error(), wrongType+"*v1.Gateway") {
 		t.Errorf("got %v", err)

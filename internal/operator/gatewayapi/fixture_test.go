@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/informers"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -34,6 +36,19 @@ type fixture struct {
 	controller *Controller
 	// now is what the Controller takes for the time.
 	now time.Time
+	// later are the tasks that the Controller put off.
+	later map[task]bool
+}
+
+// impatientQueue is a queue of a Controller that notes what is put off.
+type impatientQueue struct {
+	workqueue.TypedRateLimitingInterface[task]
+	f *fixture
+}
+
+func (q *impatientQueue) AddAfter(task task, delay time.Duration) {
+	q.f.later[task] = true
+	q.TypedRateLimitingInterface.AddAfter(task, delay)
 }
 
 // newFixture returns a fixture whose API server holds the objects of the YAML documents, and whose caches know them.
@@ -56,9 +71,11 @@ func newFixture(tb testing.TB, documents string) *fixture {
 	clients := Clients{Kube: f.kube, Gateways: f.own, Routes: f.routes}
 	f.controller, err = New(clients, f.inputs, func() time.Time { return f.now })
 	must(tb, err)
+	f.later = map[task]bool{}
+	f.controller.queue = &impatientQueue{f.controller.queue, f}
 	tb.Cleanup(f.controller.queue.ShutDown)
 	tb.Cleanup(f.controller.writes.ShutDown)
-	for _, resource := range resources {
+	for _, resource := range resourceOf {
 		informer, err := f.controller.factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(resource))
 		must(tb, err)
 		f.controller.served[resource] = informer.Informer()
@@ -131,7 +148,12 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 		return
 	}
 	indexer := informer.GetIndexer()
+	gone := map[string]any{}
+	for _, object := range indexer.List() {
+		gone[cache.MetaObjectToName(object.(metav1.Object)).String()] = object
+	}
 	var all []any
+	var events []func()
 	for _, object := range f.list(kind) {
 		if kind == roleBindings && object.GetLabels()[LabelAttached] == "" {
 			continue
@@ -139,15 +161,32 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 		stripped, err := children.Strip(object)
 		must(f.t, err)
 		old, known, _ := indexer.Get(object)
+		delete(gone, cache.MetaObjectToName(object).String())
 		if known && old.(metav1.Object).GetResourceVersion() == object.GetResourceVersion() {
 			stripped = old
+		} else {
+			events = append(events, func() { f.controller.changed(nameOfKind(kind), old, stripped) })
 		}
 		all = append(all, stripped)
 	}
-	must(f.t, indexer.Replace(all, ""))
-	if kind.Kind == "Service" {
-		f.controller.servicesChanged.Store(true)
+	for _, old := range gone {
+		events = append(events, func() { f.controller.changed(nameOfKind(kind), old, nil) })
 	}
+	must(f.t, indexer.Replace(all, ""))
+	for _, event := range events {
+		event()
+	}
+}
+
+// nameOfKind returns what the Controller calls a kind.
+func nameOfKind(kind schema.GroupVersionKind) string {
+	switch kind {
+	case ownKind("Gateway"):
+		return kindOwn
+	case ownKind("GatewayProxy"), endpointSlices:
+		return kindProxies
+	}
+	return kind.Kind
 }
 
 // sync calls the Controller once, with the caches as they are, and returns what it wrote. What it writes with a delay
@@ -155,7 +194,7 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 func (f *fixture) sync() ([]string, error) {
 	f.t.Helper()
 	f.clearActions()
-	err := f.controller.syncSafely(context.Background())
+	err := f.syncOnce(context.Background())
 	for key := range f.controller.pending {
 		f.controller.writes.Add(key)
 	}
@@ -163,6 +202,18 @@ func (f *fixture) sync() ([]string, error) {
 		f.controller.processNextWrite(context.Background())
 	}
 	return f.writes(), err
+}
+
+// syncOnce calls the Controller once, for all that changed and that was put off.
+func (f *fixture) syncOnce(ctx context.Context) error {
+	tasks := slices.Collect(maps.Keys(f.later))
+	clear(f.later)
+	for f.controller.queue.Len() > 0 {
+		next, _ := f.controller.queue.Get()
+		f.controller.queue.Done(next)
+		tasks = append(tasks, next)
+	}
+	return f.controller.syncSafely(ctx, tasks)
 }
 
 // mustSync lets the caches catch up and calls the Controller once; that must succeed. It returns what was written.

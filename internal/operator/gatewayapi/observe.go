@@ -23,7 +23,7 @@ import (
 	source "gateway/internal/source/gatewayapi"
 )
 
-// observed is the state of the cluster in one evaluation.
+// observed is the state of the cluster. Of routes, RouteFilters and Services, the index has the newest.
 type observed struct {
 	source.Objects
 	controller *Controller
@@ -37,6 +37,18 @@ type observed struct {
 	unknown map[source.Parent]bool
 	// stalled are the resources that the API server does not list.
 	stalled map[string]bool
+	// names are those of our Gateways that exist, or should, for Gateways and routes.
+	names map[cache.ObjectName]bool
+	// waiting are the objects whose status waits for the proxies of a data plane.
+	waiting map[source.Parent]map[source.Object]bool
+	now
+}
+
+// now is what is known of one evaluation.
+type now struct {
+	// look are the objects whose status has to be looked at. otherBindings says that RoleBindings changed.
+	look          map[source.Object]bool
+	otherBindings bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
 	// it could not be asked, and reading how long the answers took.
 	ctx     context.Context //nolint:containedctx // that of the sync
@@ -45,24 +57,34 @@ type observed struct {
 	reading time.Duration
 }
 
-// confirmation names a data plane for which the API server was asked whether all proxies run an object.
-type confirmation struct {
-	plane  source.Parent
-	object types.UID
-}
-
-// version is the first resourceVersion that was seen of a generation.
+// version is the first resourceVersion that was seen of a generation. confirmed are the data planes whose proxies all
+// run it, by what the API server had.
 type version struct {
+	uid             types.UID
 	generation      int64
 	resourceVersion string
+	confirmed       map[source.Parent]bool
+}
+
+// of reports whether it is that of an object as it is.
+func (v *version) of(object metav1.Object) bool {
+	return v != nil && v.uid == object.GetUID() && v.generation == object.GetGeneration()
+}
+
+// begin begins an evaluation.
+func (o *observed) begin(ctx context.Context) {
+	o.now = now{look: map[source.Object]bool{}, ctx: ctx, read: map[source.Parent]status.Live{}}
 }
 
 // observe collects the state of the cluster from the caches.
 func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	o := &observed{
 		controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{},
-		ctx: ctx, read: map[source.Parent]status.Live{},
+		names: map[cache.ObjectName]bool{},
 	}
+	c.seen = o
+	o.begin(ctx)
+	c.takeQuiet() // all statuses are looked at
 	o.stalled = c.stalledResources()
 	o.Classes = list[*gatewayv1.GatewayClass](c, "gatewayclasses")
 	o.Gateways = list[*gatewayv1.Gateway](c, "gateways")
@@ -103,35 +125,32 @@ func list[T metav1.Object](c *Controller, resource string) []T {
 	return all
 }
 
-// noteVersions notes the first version of each generation, for all objects whose status is written or that proxies
-// report. Later versions differ in the status only, so a proxy that runs one runs the generation.
+// noteVersions notes the versions of all objects.
 func (c *Controller) noteVersions(o *observed) {
-	seen := make(map[types.UID]version, len(c.firstSeen))
-	note := func(object metav1.Object) {
-		v, ok := c.firstSeen[object.GetUID()]
-		if !ok || v.generation != object.GetGeneration() {
-			v = version{object.GetGeneration(), object.GetResourceVersion()}
-		}
-		seen[object.GetUID()] = v
-	}
-	noteAll(o.Classes, note)
-	noteAll(o.Gateways, note)
-	noteAll(o.ListenerSets, note)
-	noteAll(o.HTTPRoutes, note)
-	noteAll(o.GRPCRoutes, note)
-	noteAll(o.TLSRoutes, note)
-	noteAll(o.TCPRoutes, note)
-	noteAll(o.UDPRoutes, note)
-	noteAll(o.Policies, note)
-	noteAll(o.Filters, note)
-	noteAll(o.BackendPolicies, note)
-	c.firstSeen = seen
-	maps.DeleteFunc(c.confirmed, func(of confirmation, generation int64) bool { return seen[of.object].generation != generation })
+	before := c.firstSeen
+	c.firstSeen = make(map[source.Object]*version, len(before))
+	eachObject(&o.Objects, func(kind string, object metav1.Object) {
+		id := source.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		c.firstSeen[id] = before[id]
+		c.noteVersion(id, object)
+		o.look[id] = true
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.written, func(id source.Object, _ written) bool { return c.firstSeen[id] == nil })
 }
 
-func noteAll[T metav1.Object](objects []T, note func(metav1.Object)) {
-	for _, object := range objects {
-		note(object)
+// noteVersion notes the first version of a generation of an object; nil: the object is gone. Later versions differ in
+// the status only, so a proxy that runs one runs the generation.
+func (c *Controller) noteVersion(id source.Object, object metav1.Object) {
+	switch {
+	case object == nil:
+		delete(c.firstSeen, id)
+		c.mu.Lock()
+		delete(c.written, id)
+		c.mu.Unlock()
+	case !c.firstSeen[id].of(object):
+		c.firstSeen[id] = &version{object.GetUID(), object.GetGeneration(), object.GetResourceVersion(), map[source.Parent]bool{}}
 	}
 }
 
@@ -139,7 +158,9 @@ func noteAll[T metav1.Object](objects []T, note func(metav1.Object)) {
 func (o *observed) addOwn() error {
 	for _, gateway := range o.Gateways {
 		parent := source.GatewayParent(gateway.Namespace, gateway.Name)
-		own := o.controller.ownGateway(gateway.Namespace, source.DataPlaneName(gateway.Name))
+		name := cache.NewObjectName(gateway.Namespace, source.DataPlaneName(gateway.Name))
+		own := o.controller.ownGateway(name.Namespace, name.Name)
+		o.names[name] = true
 		switch {
 		case own == nil:
 		case !metav1.IsControlledBy(own, gateway):
@@ -150,58 +171,61 @@ func (o *observed) addOwn() error {
 			}
 		}
 	}
-	refer := func(namespace string, refs []gatewayv1.ParentReference) error {
-		for _, ref := range refs {
-			if ptr.Deref(ref.Group, gatewayv1.GroupName) != appv1.GroupName {
-				continue
-			}
-			parent := source.OwnParent(string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))), string(ref.Name))
-			own := o.controller.ownGateway(parent.Namespace, parent.Name)
-			if o.own[parent] != nil || own == nil {
-				continue
-			}
+	var errs []error
+	eachRoute(&o.Objects, func(_ string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, _ *gatewayv1.RouteStatus) {
+		for parent, own := range o.newOwn(route.GetNamespace(), spec) {
 			o.Own = append(o.Own, own)
-			if err := o.addLive(parent, own); err != nil {
-				return err
-			}
+			errs = append(errs, o.addLive(parent, own))
 		}
-		return nil
-	}
-	return eachRoute(&o.Objects, func(_ string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, _ *gatewayv1.RouteStatus) error {
-		return refer(route.GetNamespace(), spec.ParentRefs)
 	})
+	return errors.Join(errs...)
+}
+
+// newOwn returns our Gateways that a route is the first to name, and notes the names of all that it names.
+func (o *observed) newOwn(namespace string, spec *gatewayv1.CommonRouteSpec) map[source.Parent]*appv1.Gateway {
+	var found map[source.Parent]*appv1.Gateway
+	for _, ref := range spec.ParentRefs {
+		parent := parentOf(ref, namespace)
+		if parent.Group != appv1.GroupName {
+			continue
+		}
+		o.names[cache.NewObjectName(parent.Namespace, parent.Name)] = true
+		if own := o.controller.ownGateway(parent.Namespace, parent.Name); own != nil && o.own[parent] == nil {
+			if found == nil {
+				found = map[source.Parent]*appv1.Gateway{}
+			}
+			found[parent] = own
+		}
+	}
+	return found
 }
 
 // eachRoute calls a function for the routes of all kinds.
 func eachRoute(
-	objects *source.Objects, do func(kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus) error,
-) error {
-	for _, r := range objects.HTTPRoutes {
-		if err := do("HTTPRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
-			return err
+	objects *source.Objects, do func(kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus),
+) {
+	eachObject(objects, func(kind string, object metav1.Object) {
+		if spec, status := partsOf(object); spec != nil {
+			do(kind, object, spec, status)
 		}
+	})
+}
+
+// partsOf returns what routes of all kinds have; nil: the object is no route.
+func partsOf(object metav1.Object) (*gatewayv1.CommonRouteSpec, *gatewayv1.RouteStatus) {
+	switch r := object.(type) {
+	case *gatewayv1.HTTPRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.GRPCRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.TLSRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.TCPRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.UDPRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
 	}
-	for _, r := range objects.GRPCRoutes {
-		if err := do("GRPCRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
-			return err
-		}
-	}
-	for _, r := range objects.TLSRoutes {
-		if err := do("TLSRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
-			return err
-		}
-	}
-	for _, r := range objects.TCPRoutes {
-		if err := do("TCPRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
-			return err
-		}
-	}
-	for _, r := range objects.UDPRoutes {
-		if err := do("UDPRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
-			return err
-		}
-	}
-	return nil
+	return nil, nil
 }
 
 // ownGateway returns a Gateway of our own, nil if there is none.
@@ -298,17 +322,20 @@ func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddr
 
 // Object reports whether all proxies of a data plane run an object. Before it does so for the first time for a
 // generation, it asks the API server: the caches may lack a pod that is about to receive traffic.
-func (o *observed) Object(parent source.Parent, resource string, object metav1.Object) bool {
-	of := confirmation{parent, object.GetUID()}
-	if _, ok := o.controller.confirmed[of]; ok {
+func (o *observed) Object(parent source.Parent, resource string, object metav1.Object, of source.Object) bool {
+	first := o.controller.firstSeen[source.Object{Kind: source.KindOf(resource), Namespace: object.GetNamespace(), Name: object.GetName()}]
+	if first.confirmed[parent] {
 		return true
 	}
-	first := o.controller.firstSeen[object.GetUID()]
 	isLive := func(live status.Live) bool { return live.Has(resource, object.GetNamespace(), first.resourceVersion) }
 	if !isLive(o.live[parent]) || !isLive(o.liveNow(parent)) {
+		if o.waiting[parent] == nil {
+			o.waiting[parent] = map[source.Object]bool{}
+		}
+		o.waiting[parent][of] = true
 		return false
 	}
-	o.controller.confirmed[of] = first.generation
+	first.confirmed[parent] = true
 	return true
 }
 

@@ -183,7 +183,7 @@ func (s *fakeServer) stamp(resource schema.GroupVersionResource, object runtime.
 	must(s.t, err)
 	now, exists := s.stamps[key]
 	if !exists {
-		now.uid = types.UID("uid of " + key)
+		now.uid = types.UID(fmt.Sprintf("uid %d of %s", s.version, key))
 	}
 	if !exists || !equality.Semantic.DeepEqual(now.spec, content["spec"]) {
 		now.generation++

@@ -3,9 +3,7 @@ package gatewayapi
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,12 +17,17 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/logging"
-	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
 
-// write writes the status of an object as it was seen, and returns the resulting resourceVersion.
-type write func(ctx context.Context) (uid types.UID, resourceVersion string, err error)
+// write writes the status of an object as it was seen, and returns what it is then.
+type write func(ctx context.Context) (written, error)
+
+// written is the resourceVersion of an object whose status was written.
+type written struct {
+	uid             types.UID
+	resourceVersion string
+}
 
 // updater is the part of a typed client for one namespace that is used here.
 type updater[T metav1.Object] interface {
@@ -32,81 +35,91 @@ type updater[T metav1.Object] interface {
 }
 
 // writeStatuses queues the statuses that differ from the wanted ones.
-func (c *Controller) writeStatuses(seen *observed, wanted source.Status) {
-	api := c.Routes.GatewayV1()
+func (c *Controller) writeStatuses(evaluated *evaluation) {
 	now := metav1.NewTime(c.now())
-	for _, class := range seen.Classes {
-		if status, ours := wanted.Classes[class.Name]; ours {
-			copied := class.DeepCopy()
-			merge(&copied.Status.Conditions, status.Conditions, now)
-			update(c, resourceClasses, copied, !equality.Semantic.DeepEqual(copied.Status, class.Status), api.GatewayClasses())
+	for id := range evaluated.objects {
+		// Of an object that is newer than what was evaluated, a later task tells.
+		if object := c.object(id); object != nil && c.firstSeen[id].of(object) {
+			c.writeStatus(id, object, &evaluated.status, now)
 		}
 	}
-	for _, gateway := range seen.Gateways {
-		if status, ours := wanted.Gateways[nameOf(gateway)]; ours {
-			copied := gateway.DeepCopy()
-			setGateway(&copied.Status, status, now)
-			update(c, resourceGateways, copied, !equality.Semantic.DeepEqual(copied.Status, gateway.Status), api.Gateways(gateway.Namespace))
-		}
-	}
-	for _, set := range seen.ListenerSets {
-		if status, ours := wanted.ListenerSets[nameOf(set)]; ours {
-			copied := set.DeepCopy()
-			setListenerSet(&copied.Status, status, now)
-			update(c, "listenersets", copied, !equality.Semantic.DeepEqual(copied.Status, set.Status), api.ListenerSets(set.Namespace))
-		}
-	}
-	for _, policy := range seen.Policies {
-		copied := *policy
-		changed := tlsAncestors.set(&copied.Status.Ancestors, wanted.Policies[nameOf(policy)], now)
-		update(c, "backendtlspolicies", &copied, changed, api.BackendTLSPolicies(policy.Namespace))
-	}
-	for _, policy := range seen.BackendPolicies {
-		copied := *policy
-		changed := ancestors.set(&copied.Status.Ancestors, wanted.BackendPolicies[nameOf(policy)], now)
-		update(c, proxypod.ResourceBackendPolicies, &copied, changed, c.Gateways.AppV1().BackendPolicies(policy.Namespace))
-	}
-	c.writeRoutes(seen, wanted, now)
-	c.mu.Lock()
-	maps.DeleteFunc(c.written, func(uid types.UID, _ string) bool { return c.firstSeen[uid].resourceVersion == "" })
-	c.mu.Unlock()
 }
 
-func (c *Controller) writeRoutes(seen *observed, wanted source.Status, now metav1.Time) {
+// object returns an object with a status as the caches have it; nil: there is none.
+func (c *Controller) object(id source.Object) metav1.Object {
+	if id.Kind == kindPolicy {
+		return stored(c.inputs.Policies.Informer(), id)
+	}
+	return stored(c.informer(resourceOf[id.Kind]), id)
+}
+
+// writeStatus queues the status of an object if it differs from the wanted one.
+func (c *Controller) writeStatus(id source.Object, object metav1.Object, wanted *source.Status, now metav1.Time) {
 	api := c.Routes.GatewayV1()
-	for _, route := range seen.HTTPRoutes {
-		copied := *route
-		updateRoute(c, "HTTPRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.HTTPRoutes(route.Namespace))
+	switch before := object.(type) {
+	case *gatewayv1.GatewayClass:
+		if status, ours := wanted.Classes[id.Name]; ours {
+			copied := before.DeepCopy()
+			merge(&copied.Status.Conditions, status.Conditions, now)
+			update(c, id, copied, !equality.Semantic.DeepEqual(copied.Status, before.Status), 0, api.GatewayClasses())
+		}
+	case *gatewayv1.Gateway:
+		if status, ours := wanted.Gateways[nameOf(before)]; ours {
+			copied := before.DeepCopy()
+			setGateway(&copied.Status, status, now)
+			update(c, id, copied, !equality.Semantic.DeepEqual(copied.Status, before.Status), 0, api.Gateways(id.Namespace))
+		}
+	case *gatewayv1.ListenerSet:
+		if status, ours := wanted.ListenerSets[nameOf(before)]; ours {
+			copied := before.DeepCopy()
+			setListenerSet(&copied.Status, status, now)
+			update(c, id, copied, !equality.Semantic.DeepEqual(copied.Status, before.Status), 0, api.ListenerSets(id.Namespace))
+		}
+	case *gatewayv1.BackendTLSPolicy:
+		copied := *before
+		changed := tlsAncestors.set(&copied.Status.Ancestors, wanted.Policies[nameOf(before)], now)
+		update(c, id, &copied, changed, 0, api.BackendTLSPolicies(id.Namespace))
+	case *appv1.BackendPolicy:
+		copied := *before
+		changed := ancestors.set(&copied.Status.Ancestors, wanted.BackendPolicies[nameOf(before)], now)
+		update(c, id, &copied, changed, 0, c.Gateways.AppV1().BackendPolicies(id.Namespace))
+	default:
+		c.writeRoute(id, object, wanted.Routes[id], now)
 	}
-	for _, route := range seen.GRPCRoutes {
-		copied := *route
-		updateRoute(c, "GRPCRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.GRPCRoutes(route.Namespace))
-	}
-	for _, route := range seen.TLSRoutes {
-		copied := *route
-		updateRoute(c, "TLSRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.TLSRoutes(route.Namespace))
-	}
-	for _, route := range seen.TCPRoutes {
-		copied := *route
-		updateRoute(c, "TCPRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.TCPRoutes(route.Namespace))
-	}
-	for _, route := range seen.UDPRoutes {
-		copied := *route
-		updateRoute(c, "UDPRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.UDPRoutes(route.Namespace))
+}
+
+// writeRoute is writeStatus for a route.
+func (c *Controller) writeRoute(id source.Object, object metav1.Object, wanted []gatewayv1.RouteParentStatus, now metav1.Time) {
+	api := c.Routes.GatewayV1()
+	switch before := object.(type) {
+	case *gatewayv1.HTTPRoute:
+		copied := *before
+		updateRoute(c, id, &copied, &copied.Status.RouteStatus, wanted, now, api.HTTPRoutes(id.Namespace))
+	case *gatewayv1.GRPCRoute:
+		copied := *before
+		updateRoute(c, id, &copied, &copied.Status.RouteStatus, wanted, now, api.GRPCRoutes(id.Namespace))
+	case *gatewayv1.TLSRoute:
+		copied := *before
+		updateRoute(c, id, &copied, &copied.Status.RouteStatus, wanted, now, api.TLSRoutes(id.Namespace))
+	case *gatewayv1.TCPRoute:
+		copied := *before
+		updateRoute(c, id, &copied, &copied.Status.RouteStatus, wanted, now, api.TCPRoutes(id.Namespace))
+	case *gatewayv1.UDPRoute:
+		copied := *before
+		updateRoute(c, id, &copied, &copied.Status.RouteStatus, wanted, now, api.UDPRoutes(id.Namespace))
 	}
 }
 
 // updateRoute has the status of a route written if it changes. copied is the route, and status that of copied.
 func updateRoute[T metav1.Object](
-	c *Controller, kind string, copied T, status *gatewayv1.RouteStatus, wanted source.Status, now metav1.Time, client updater[T],
+	c *Controller, id source.Object, copied T, status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentStatus, now metav1.Time, client updater[T],
 ) {
-	of := wanted.Routes[source.Object{Kind: kind, Namespace: copied.GetNamespace(), Name: copied.GetName()}]
-	changed := parents.set(&status.Parents, of, now)
+	changed := parents.set(&status.Parents, wanted, now)
 	delay := time.Duration(0)
-	if slices.ContainsFunc(of, isPending) {
+	if slices.ContainsFunc(wanted, isPending) {
 		delay = pendingDelay
 	}
-	updateAfter(c, strings.ToLower(kind)+"s", copied, changed, delay, client)
+	update(c, id, copied, changed, delay, client)
 }
 
 // isPending reports whether the proxies do not run a route yet, and nothing else is wrong.
@@ -119,72 +132,65 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// update queues the status of an object if it changed.
-func update[T metav1.Object](c *Controller, resource string, updated T, changed bool, client updater[T]) {
-	updateAfter(c, resource, updated, changed, 0, client)
-}
-
-// updateAfter is update with a delay, after which the newest wanted status is written. If the cache holds the object
-// from before the last write, it is looked at later.
-func updateAfter[T metav1.Object](c *Controller, resource string, updated T, changed bool, delay time.Duration, client updater[T]) {
+// update queues the status of an object if it changed. After the delay, the newest wanted status is written. If the
+// cache holds the object from before the last write, it is looked at later.
+func update[T metav1.Object](c *Controller, id source.Object, updated T, changed bool, delay time.Duration, client updater[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := object{resource, updated.GetNamespace(), updated.GetName()}
-	if written := c.written[updated.GetUID()]; written != "" {
-		if order, err := resourceversion.CompareResourceVersion(updated.GetResourceVersion(), written); err == nil && order < 0 {
-			c.queue.AddAfter(everything, interval)
+	if last := c.written[id]; last.uid == updated.GetUID() {
+		if order, err := resourceversion.CompareResourceVersion(updated.GetResourceVersion(), last.resourceVersion); err == nil && order < 0 {
+			c.queue.AddAfter(task{id, false}, interval)
 			return
 		}
-		delete(c.written, updated.GetUID())
+		delete(c.written, id)
 	}
 	if !changed {
-		delete(c.pending, key)
+		delete(c.pending, id)
 		return
 	}
-	c.pending[key] = func(ctx context.Context) (types.UID, string, error) {
+	c.pending[id] = func(ctx context.Context) (written, error) {
 		made, err := client.UpdateStatus(ctx, updated, metav1.UpdateOptions{FieldManager: fieldManager})
 		if err != nil {
-			return "", "", err //nolint:wrapcheck // the caller names the object
+			return written{}, err //nolint:wrapcheck // the caller names the object
 		}
-		return made.GetUID(), made.GetResourceVersion(), nil
+		return written{made.GetUID(), made.GetResourceVersion()}, nil
 	}
-	c.writes.AddAfter(key, delay)
+	c.writes.AddAfter(id, delay)
 }
 
 // processNextWrite waits for a status to write, and writes it. It returns false once the queue is shut down.
 func (c *Controller) processNextWrite(ctx context.Context) bool {
-	key, shutdown := c.writes.Get()
+	id, shutdown := c.writes.Get()
 	if shutdown {
 		return false
 	}
-	defer c.writes.Done(key)
+	defer c.writes.Done(id)
 	c.mu.Lock()
-	next := c.pending[key]
-	delete(c.pending, key)
+	next := c.pending[id]
+	delete(c.pending, id)
 	c.mu.Unlock()
 	if next == nil {
 		return true
 	}
 	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	var uid types.UID
-	var version string
+	var made written
 	err := safely(func() (err error) {
-		uid, version, err = next(bounded)
+		made, err = next(bounded)
 		return err
 	})
 	switch {
 	case err == nil:
-		c.writes.Forget(key)
+		c.writes.Forget(id)
 		c.mu.Lock()
-		c.written[uid] = version
+		c.written[id] = made
 		c.mu.Unlock()
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 		// It changed or went meanwhile. What it is by now has been seen, or will be.
-		c.queue.AddAfter(everything, interval)
+		c.queue.AddAfter(task{id, false}, interval)
 	default:
-		logging.Errorf("Trying again later: %v", fmt.Errorf("failed to write the status of %s %s/%s: %w", key.resource, key.namespace, key.name, err))
-		c.queue.AddAfter(everything, lastRetry)
+		logging.Errorf("Trying again later: %v", fmt.Errorf("failed to write the status of %s %s/%s: %w", id.Kind, id.Namespace, id.Name, err))
+		c.queue.AddAfter(task{id, false}, lastRetry)
 	}
 	return true
 }

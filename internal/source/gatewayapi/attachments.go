@@ -56,6 +56,8 @@ const (
 // attached are the claims of a data plane, with how often they are made.
 type attached struct {
 	claims map[claim]int
+	// isMoved reports whether there are other claims than in the Result before.
+	isMoved bool
 	// secrets are those of other namespaces that it may use.
 	secrets []types.NamespacedName
 }
@@ -65,9 +67,13 @@ func (p *attached) claim(c claim) {
 		p.claims = map[claim]int{}
 	}
 	p.claims[c]++
+	p.isMoved = p.isMoved || p.claims[c] == 1
 }
 
-func (p *attached) unclaim(c claim) { count(p.claims, c, -1) }
+func (p *attached) unclaim(c claim) {
+	count(p.claims, c, -1)
+	p.isMoved = p.isMoved || p.claims[c] == 0
+}
 
 // Copy is a Secret that has to be copied to the namespace of a Gateway, which may use it.
 type Copy struct {

@@ -32,8 +32,8 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			continue
 		}
 		l.tls.Secrets = append(l.tls.Secrets, plane.mountSecret(namespace, string(ref.Name)))
-		reported := t.reported(Subject{
-			Plane: plane.parent, Reason: appv1.ProblemInvalidCertificateRef, Listener: l.name, Namespace: namespace, Name: string(ref.Name),
+		reported := t.reported(plane, Subject{
+			Reason: appv1.ProblemInvalidCertificateRef, Listener: l.name, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.ListenerReasonInvalidCertificateRef)
 		l.resolved.alsoReported(reported, fmt.Sprintf("tls.certificateRefs[%d]", i))
 		if reported.reason != "" {
@@ -65,8 +65,8 @@ func (t *translator) setBackendCertificate(p *plane) {
 	problem := t.certificateProblem(*ref, owner, gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	if problem.reason == "" {
 		p.to.BackendCertificate = p.mountSecret(namespace, string(ref.Name))
-		problem = t.reported(Subject{
-			Plane: p.parent, Reason: appv1.ProblemInvalidCertificateRef, Namespace: namespace, Name: string(ref.Name),
+		problem = t.reported(p, Subject{
+			Reason: appv1.ProblemInvalidCertificateRef, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	}
 	const where = "tls.backend.clientCertificateRef"
@@ -186,14 +186,18 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 
 // contentProblem returns what proxies report about the content of a ConfigMap with CA certificates.
 func (t *translator) contentProblem(p *plane, reason any, namespace, name string) verdict {
-	return t.reported(Subject{Plane: p.parent, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: namespace, Name: name}, reason)
+	return t.reported(p, Subject{Reason: appv1.ProblemInvalidCACertificateRef, Namespace: namespace, Name: name}, reason)
 }
 
-// reported returns what proxies report about a subject.
-func (t *translator) reported(of Subject, reason any) (v verdict) {
+// reported returns what the proxies of a data plane report about a subject.
+func (t *translator) reported(p *plane, of Subject, reason any) (v verdict) {
+	if t.isMakingPlanes {
+		p.fix(Object{kindReported, p.parent.Namespace, LocalName(p.parent.Namespace, of.Namespace, of.Name)})
+	}
 	if t.Reported == nil {
 		return v
 	}
+	of.Plane = p.parent
 	report := t.Reported(of)
 	if report.Unknown != "" {
 		v.doubt(report.Unknown)

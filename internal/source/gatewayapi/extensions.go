@@ -43,7 +43,7 @@ func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 	case "BasicAuth":
 		reason = appv1.ProblemInvalidUsersRef
 	}
-	return t.reported(Subject{Plane: p.parent, Reason: reason, Namespace: p.parent.Namespace, Name: m.of}, reason)
+	return t.reported(p, Subject{Reason: reason, Namespace: p.parent.Namespace, Name: m.of}, reason)
 }
 
 // rulesAt returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its
@@ -100,11 +100,19 @@ func (t *translator) addListenerFilters(p *plane) {
 		}
 		if auth := l.Filters.ExternalAuth; auth != nil {
 			p.use(auth.Backend, false, 1)
-			p.fixed = map[Object]bool{{kindService, auth.Backend.Namespace, auth.Backend.Service}: true}
+			p.fix(Object{kindService, auth.Backend.Namespace, auth.Backend.Service})
 			t.checkPort(&problem, "HTTPRoute", auth.Backend)
 		}
 	}
 	p.resolved.alsoReported(problem, kindConfig+": filters")
+}
+
+// fix notes that a data plane depends on an object without routes.
+func (p *plane) fix(object Object) {
+	if p.fixed == nil {
+		p.fixed = map[Object]bool{}
+	}
+	p.fixed[object] = true
 }
 
 // isForRequests reports whether listeners of a protocol take requests.
@@ -115,7 +123,7 @@ func isForRequests(protocol string) bool {
 // pendingFilters says why the RouteFilters of a route are not live yet at a data plane.
 func (t *translator) pendingFilters(p *plane, r *route) verdict {
 	for _, filter := range r.filters {
-		if !t.live.Object(p.parent, proxypod.ResourceFilters, filter) {
+		if !t.live.Object(p.parent, proxypod.ResourceFilters, filter, r.id) {
 			return verdict{reason: string(gatewayv1.GatewayReasonPending), message: "not all proxies run " + kindFilter + " " + filter.Name + " yet"}
 		}
 	}

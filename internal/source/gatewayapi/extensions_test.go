@@ -18,7 +18,7 @@ type liveBut struct {
 	names    []string
 }
 
-func (l liveBut) Object(_ gatewayapi.Parent, resource string, object metav1.Object) bool {
+func (l liveBut) Object(_ gatewayapi.Parent, resource string, object metav1.Object, _ gatewayapi.Object) bool {
 	return resource != l.resource || !slices.Contains(l.names, object.GetName())
 }
 

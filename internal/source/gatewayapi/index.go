@@ -13,7 +13,8 @@ import (
 )
 
 // Index holds objects, and what they were translated to. An edit of a route, a RouteFilter or a Service costs what it
-// changes: the routes that refer to it are translated again, and those of their Service ports get their policies again.
+// changes, and so does a report: the routes that refer to it are translated again, and those of their Service ports get
+// their policies again.
 // Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
 // makes of the same objects.
 type Index struct {
@@ -26,10 +27,20 @@ type Index struct {
 	isNew bool
 }
 
+// Changes are what differs from the Result before.
+type Changes struct {
+	// Objects are those whose status may be another one.
+	Objects map[Object]bool
+	// Places reports whether what Attachments returns may be something else.
+	Places bool
+}
+
 // The kinds of objects that routes depend on, beside RouteFilters. A ReferenceGrant stands for all of its namespace.
+// What is reported is in the namespace of the data plane.
 const (
-	kindService = "Service"
-	kindGrant   = "ReferenceGrant"
+	kindService  = "Service"
+	kindGrant    = "ReferenceGrant"
+	kindReported = "reported"
 )
 
 // NewIndex returns an index of objects.
@@ -155,10 +166,15 @@ func (x *Index) ChangeService(namespace, name string) {
 	x.touched[Object{kindService, namespace, name}] = true
 }
 
+// ChangeReported takes in that proxies of a namespace report something else of an object or a URL. name is the one that
+// the object has in their namespace.
+func (x *Index) ChangeReported(namespace, name string) {
+	x.touched[Object{kindReported, namespace, name}] = true
+}
+
 // Result returns the models of the objects as they are now, and their status.
 func (x *Index) Result() *Result {
-	x.update()
-	result := &Result{Planes: map[Parent]*model.Gateway{}, t: &x.translator}
+	result := &Result{Planes: map[Parent]*model.Gateway{}, Changes: x.update(), t: &x.translator}
 	for _, plane := range x.planes {
 		result.Planes[plane.parent] = &plane.to
 	}
@@ -166,8 +182,10 @@ func (x *Index) Result() *Result {
 }
 
 // update translates what changed.
-func (x *Index) update() {
+func (x *Index) update() Changes {
+	x.changes = Changes{Objects: map[Object]bool{}}
 	for object := range x.touched {
+		x.touchPolicies(object)
 		for r := range x.dependents[object] {
 			if _, ok := x.changed[r.id]; !ok {
 				x.changed[r.id] = r.Object
@@ -177,6 +195,7 @@ func (x *Index) update() {
 	}
 	var added []*route
 	for id, object := range x.changed {
+		x.changes.Objects[id] = true
 		if before := x.routes[id]; before != nil {
 			x.isNew = x.isNew || before.isContested()
 			x.remove(before)
@@ -195,11 +214,14 @@ func (x *Index) update() {
 	for _, plane := range x.planes {
 		x.updatePolicies(plane)
 		plane.to.Routes = plane.routes.Map()
+		x.changes.Places = x.changes.Places || plane.isMoved
+		plane.isMoved = false
 	}
 	x.updateProblems()
 	clear(x.changed)
 	clear(x.touched)
 	x.isNew = false
+	return x.changes
 }
 
 // add adds a route. It belongs to data planes at once, unless these are made anew.
@@ -218,6 +240,7 @@ func (x *Index) add(r *route) {
 	x.attach(r)
 	if x.isNew = r.isContested(); !x.isNew {
 		x.addToPlanes(r)
+		x.noteParents(r)
 	}
 }
 
@@ -230,13 +253,22 @@ func (x *Index) remove(r *route) {
 			delete(x.dependents, object)
 		}
 	}
+	x.noteParents(r)
 	r.detach()
+}
+
+// noteParents notes that the parents of a route count it, or did.
+func (x *Index) noteParents(r *route) {
+	for _, a := range r.attachments {
+		x.changes.Objects[Object{a.parent.Kind, a.parent.Namespace, a.parent.Name}] = true
+	}
 }
 
 // makePlanes makes the data planes, with all routes.
 func (x *Index) makePlanes() {
 	t := &x.translator
-	t.planes, t.parents = nil, map[Parent]*parent{}
+	t.planes, t.parents, t.uses, t.changes.Places = nil, map[Parent]*parent{}, map[Object]*usage{}, true
+	t.isMakingPlanes = true
 	t.addClasses()
 	t.addGateways()
 	t.addOwn()
@@ -250,10 +282,24 @@ func (x *Index) makePlanes() {
 		plane.ownPolicies = plane.to.Policies
 		plane.noteOwnProblems()
 	}
+	t.isMakingPlanes = false
 	for r := range t.ordered() {
 		r.attachments, r.listeners, r.candidates, r.members = nil, nil, nil, nil
 		t.attach(r)
 		t.addToPlanes(r)
+	}
+	t.eachObject(func(kind string, object metav1.Object) { t.changes.Objects[idOf(kind, object)] = true })
+}
+
+// eachObject calls f for all objects that may have a status.
+func (t *translator) eachObject(f func(kind string, object metav1.Object)) {
+	eachOf(kindClass, t.Classes, f)
+	eachOf(kindGateway, t.Gateways, f)
+	eachOf(kindListenerSet, t.ListenerSets, f)
+	eachOf(kindTLSPolicy, t.Policies, f)
+	eachOf(kindBackendPolicy, t.BackendPolicies, f)
+	for id, r := range t.routes {
+		f(id.Kind, r.Object)
 	}
 }
 

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/testtier"
@@ -22,7 +24,7 @@ import (
 var edits = 60
 
 // TestIndex compares an index with a translation of all its objects, after each of many random edits: objects of all
-// kinds, Services and labels of namespaces come and go.
+// kinds, Services, labels of namespaces and what proxies report come and go.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -34,10 +36,13 @@ func TestIndex(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			w := newEdited(t, file, rand.New(rand.NewPCG(testtier.Seed(t), uint64(i))))
+			before := gatewayapi.Translate(w.objects())
 			for n := range edits {
-				what := w.edit()
-				compareResults(t, fmt.Sprintf("edit %d, %s", n, what), w.index.Result(), gatewayapi.Translate(w.objects()))
-				if t.Failed() {
+				what := fmt.Sprintf("edit %d, %s", n, w.edit())
+				got, want := w.index.Result(), gatewayapi.Translate(w.objects())
+				compareResults(t, what, got, want)
+				w.compareChanges(t, what, got.Changes, before, want)
+				if before = want; t.Failed() {
 					return
 				}
 			}
@@ -55,14 +60,23 @@ type edited struct {
 	// without labels.
 	missing, renamed, unlabeled map[string]bool
 	services                    []string
-	index                       *gatewayapi.Index
+	// reported are the subjects that were asked for, and whether there is a problem.
+	reported map[gatewayapi.Subject]bool
+	index    *gatewayapi.Index
 }
 
 func newEdited(t *testing.T, file string, random *rand.Rand) *edited {
 	t.Helper()
 	w := &edited{
 		Rand: random, all: read(t, file), there: map[gatewayapi.Object]metav1.Object{},
-		missing: map[string]bool{}, renamed: map[string]bool{}, unlabeled: map[string]bool{},
+		missing: map[string]bool{}, renamed: map[string]bool{}, unlabeled: map[string]bool{}, reported: map[gatewayapi.Subject]bool{},
+	}
+	w.all.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
+		isReported := w.reported[of]
+		if w.reported[of] = isReported; isReported {
+			return gatewayapi.Report{Problem: "it is missing"}
+		}
+		return gatewayapi.Report{}
 	}
 	found := map[string]bool{}
 	service := w.all.Service
@@ -93,7 +107,7 @@ func newEdited(t *testing.T, file string, random *rand.Rand) *edited {
 		return true
 	})
 	w.index = gatewayapi.NewIndex(w.objects())
-	gatewayapi.Translate(w.objects())
+	w.index.Result()
 	return w
 }
 
@@ -145,6 +159,13 @@ func (w *edited) edit() string {
 		w.unlabeled[name] = !w.unlabeled[name]
 		w.index.Replace(w.objects())
 		return "Namespace " + name
+	case n == 2 && len(w.reported) > 0:
+		of := slices.SortedFunc(maps.Keys(w.reported), func(a, b gatewayapi.Subject) int {
+			return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+		})[w.IntN(len(w.reported))]
+		w.reported[of] = !w.reported[of]
+		w.index.ChangeReported(of.Plane.Namespace, gatewayapi.LocalName(of.Plane.Namespace, of.Namespace, of.Name))
+		return fmt.Sprintf("a report of %+v", of)
 	}
 	id := w.ids[w.IntN(len(w.ids))]
 	if w.there[id] != nil {
@@ -180,4 +201,44 @@ func compareResults(t *testing.T, what string, got, want *gatewayapi.Result) {
 	same("data planes", got.DataPlanes(), want.DataPlanes())
 	same("copies", got.Copies(), want.Copies())
 	same("idle targets", got.IdleTargets(), want.IdleTargets())
+}
+
+// compareChanges checks that changes name all objects that are there and whose status differs from one result to the
+// next one.
+func (w *edited) compareChanges(t *testing.T, what string, changes gatewayapi.Changes, before, after *gatewayapi.Result) {
+	t.Helper()
+	was, is := before.Status(nil, allLive{}), after.Status(nil, allLive{})
+	for i := range reflect.TypeOf(was).NumField() {
+		a, b := reflect.ValueOf(was).Field(i), reflect.ValueOf(is).Field(i)
+		for _, key := range slices.Concat(a.MapKeys(), b.MapKeys()) {
+			x, y := a.MapIndex(key), b.MapIndex(key)
+			if x.IsValid() && y.IsValid() && reflect.DeepEqual(x.Interface(), y.Interface()) {
+				continue
+			}
+			if id := objectOf(reflect.TypeOf(was).Field(i).Name, key.Interface()); w.there[id] != nil && !changes.Objects[id] {
+				t.Errorf("after %s, the changes do not name %+v", what, id)
+			}
+		}
+	}
+	for parent := range before.Planes {
+		served := slices.Concat(gatewayapi.WatchedResources, []string{"gateways"})
+		if !changes.Places && !reflect.DeepEqual(before.Attachments(parent, served), after.Attachments(parent, served)) {
+			t.Errorf("after %s, the changes do not tell that the places of %+v are others", what, parent)
+		}
+	}
+}
+
+// objectOf returns the object that a key of a field of a status stands for.
+func objectOf(field string, key any) gatewayapi.Object {
+	switch key := key.(type) {
+	case gatewayapi.Object:
+		return key
+	case string:
+		return gatewayapi.Object{Kind: "GatewayClass", Name: key}
+	}
+	kinds := map[string]string{
+		"Gateways": "Gateway", "ListenerSets": "ListenerSet", "Policies": "BackendTLSPolicy", "BackendPolicies": "BackendPolicy",
+	}
+	name := key.(types.NamespacedName)
+	return gatewayapi.Object{Kind: kinds[field], Namespace: name.Namespace, Name: name.Name}
 }

@@ -74,13 +74,15 @@ type Report struct {
 type Result struct {
 	// Planes are what each data plane does, by the Gateway that it is for.
 	Planes map[Parent]*model.Gateway
-	t      *translator
+	Changes
+	t *translator
 }
 
 // The groups and kinds of what routes belong to.
 const (
 	kindGateway     = "Gateway"
 	kindListenerSet = "ListenerSet"
+	kindClass       = "GatewayClass"
 	// kindBackendPolicy is not a parent of routes. Its objects are live like theirs.
 	kindBackendPolicy = "BackendPolicy"
 )
@@ -112,14 +114,20 @@ type translator struct {
 	routes     map[Object]*route
 	order      tree.Editor[*route]
 	dependents map[Object]map[*route]bool
-	// translating is the route that is translated now.
-	translating *route
-	filters     map[Object]*appv1.RouteFilter
+	// translating is the route that is translated now, and isMakingPlanes reports whether data planes are made.
+	translating    *route
+	isMakingPlanes bool
+	filters        map[Object]*appv1.RouteFilter
 	// tlsPolicies and settings are the BackendTLSPolicies and BackendPolicies.
 	tlsPolicies policies[*gatewayv1.BackendTLSPolicy]
 	settings    policies[*appv1.BackendPolicy]
-	// live says what is, for the status.
-	live Live
+	// uses are where policies are used. otherUses reports whether that changed, and changes are what else did.
+	uses      map[Object]*usage
+	otherUses bool
+	changes   Changes
+	// live and compiling say what is, for the status.
+	live      Live
+	compiling func(plane Parent, route Object) []model.Problem
 }
 
 // plane is a data plane in the making.
@@ -147,11 +155,12 @@ type plane struct {
 	// ownPolicies are those of our own Gateway. choices are what is chosen of policies for Service ports.
 	ownPolicies map[model.Backend]model.BackendPolicy
 	choices     map[model.Backend]*choice
-	// fixed are the Services that its listeners depend on.
+	// fixed are the Services, and what is reported, that it depends on without routes.
 	fixed map[Object]bool
-	// ownProblems are those that no route has. problems are those of routes, by their keys.
-	ownProblems []model.Problem
-	problems    map[string][]model.Problem
+	// ownProblems are those of the Gateway and its listeners, and policyProblems those of policies. problems are those of
+	// routes, by their keys.
+	ownProblems, policyProblems []model.Problem
+	problems                    map[string][]model.Problem
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.

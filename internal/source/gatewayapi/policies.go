@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 	source "gateway/internal/source/appv1"
 )
@@ -34,6 +35,14 @@ type choice struct {
 	claims     []claim
 }
 
+// all returns the candidates; none if nothing is chosen.
+func (c *choice) all() []candidate {
+	if c == nil {
+		return nil
+	}
+	return c.candidates
+}
+
 type candidate struct {
 	policy   metav1.Object
 	conflict string
@@ -44,6 +53,12 @@ type candidate struct {
 type use struct {
 	plane    *plane
 	conflict string
+}
+
+// usage is where a policy is used: the Service ports at each data plane, with why the policy has no effect there.
+type usage struct {
+	policy metav1.Object
+	at     map[*plane]map[model.Backend]string
 }
 
 // add adds a policy for a Service of its namespace.
@@ -81,22 +96,78 @@ func (p policies[P]) choose(t *translator, c *choice, backend model.Backend, con
 	return chosen, ok
 }
 
-// uses returns where policies are used. A policy with an effect on one of its Service ports is in effect.
-func (t *translator) uses() map[metav1.Object][]use {
-	uses := map[metav1.Object][]use{}
-	for _, plane := range t.planes {
-		for _, backend := range slices.SortedFunc(maps.Keys(plane.choices), model.CompareBackends) {
-			for _, c := range plane.choices[backend].candidates {
-				all := uses[c.policy]
-				if last := len(all) - 1; last < 0 || all[last].plane != plane {
-					uses[c.policy] = append(all, use{plane, c.conflict})
-				} else if c.conflict == "" {
-					all[last].conflict = ""
-				}
+// noteUse notes that what is chosen for a Service port at a data plane changed.
+func (t *translator) noteUse(p *plane, backend model.Backend, before, now []candidate) {
+	if slices.Equal(before, now) {
+		return
+	}
+	t.otherUses = true
+	for _, c := range before {
+		id := policyID(c.policy)
+		t.changes.Objects[id] = true
+		if used := t.uses[id]; used != nil {
+			if delete(used.at[p], backend); len(used.at[p]) == 0 {
+				delete(used.at, p)
+			}
+			if len(used.at) == 0 {
+				delete(t.uses, id)
 			}
 		}
 	}
-	return uses
+	for _, c := range now {
+		id := policyID(c.policy)
+		t.changes.Objects[id] = true
+		if t.uses[id] == nil {
+			t.uses[id] = &usage{c.policy, map[*plane]map[model.Backend]string{}}
+		}
+		at := t.uses[id].at
+		if at[p] == nil {
+			at[p] = map[model.Backend]string{}
+		}
+		if _, ok := at[p][backend]; !ok || c.conflict == "" {
+			at[p][backend] = c.conflict
+		}
+	}
+}
+
+// policyID identifies a policy.
+func policyID(policy metav1.Object) Object {
+	if _, ok := policy.(*appv1.BackendPolicy); ok {
+		return idOf(kindBackendPolicy, policy)
+	}
+	return idOf(kindTLSPolicy, policy)
+}
+
+// usesOf returns where a policy is used. A policy with an effect on one of its Service ports is in effect.
+func (t *translator) usesOf(policy Object) []use {
+	used := t.uses[policy]
+	if used == nil {
+		return nil
+	}
+	var all []use
+	for _, plane := range t.planes {
+		if ports := used.at[plane]; len(ports) > 0 {
+			first := slices.SortedFunc(maps.Keys(ports), model.CompareBackends)[0]
+			one := use{plane, ports[first]}
+			for _, conflict := range ports {
+				if conflict == "" {
+					one.conflict = ""
+				}
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// touchPolicies notes the policies that depend on what proxies report.
+func (t *translator) touchPolicies(object Object) {
+	if object.Kind != kindReported {
+		return
+	}
+	for id := range t.uses {
+		t.changes.Objects[id] = true
+	}
 }
 
 // indexPolicies makes the policies known by their Services.
@@ -136,6 +207,7 @@ func (t *translator) updatePolicies(p *plane) {
 			p.choices = map[model.Backend]*choice{}
 		}
 		policy := p.ownPolicies[backend]
+		t.noteUse(p, backend, before.all(), now.all())
 		if now != nil && len(now.candidates) > 0 {
 			for _, c := range now.claims {
 				p.claim(c)

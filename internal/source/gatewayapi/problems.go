@@ -66,24 +66,30 @@ func (t *translator) noteProblems(r *route) {
 
 // updateProblems lists all problems of the data planes.
 func (t *translator) updateProblems() {
-	for _, p := range t.planes {
-		p.to.Problems = slices.Clone(p.ownProblems)
-	}
-	if len(t.BackendPolicies) > 0 {
-		uses := t.uses()
-		for _, policy := range t.BackendPolicies {
-			for _, use := range uses[policy] {
-				if wrong := use.accepted(verdict{}); wrong.reason != "" {
-					name := kindBackendPolicy + " " + policy.Namespace + "/" + policy.Name
-					problem := newProblem(wrong, model.Problem{Origin: origin(kindBackendPolicy, policy)}, name)
-					use.plane.to.Problems = append(use.plane.to.Problems, problem)
-				}
-			}
-		}
+	if t.otherUses {
+		t.updatePolicyProblems()
 	}
 	for _, p := range t.planes {
+		p.to.Problems = slices.Concat(p.ownProblems, p.policyProblems)
 		for _, key := range slices.Sorted(maps.Keys(p.problems)) {
 			p.to.Problems = append(p.to.Problems, p.problems[key]...)
+		}
+	}
+}
+
+// updatePolicyProblems lists the problems of BackendPolicies.
+func (t *translator) updatePolicyProblems() {
+	t.otherUses = false
+	for _, p := range t.planes {
+		p.policyProblems = nil
+	}
+	for _, policy := range t.BackendPolicies {
+		for _, use := range t.usesOf(policyID(policy)) {
+			if wrong := use.accepted(verdict{}); wrong.reason != "" {
+				name := kindBackendPolicy + " " + policy.Namespace + "/" + policy.Name
+				problem := newProblem(wrong, model.Problem{Origin: origin(kindBackendPolicy, policy)}, name)
+				use.plane.policyProblems = append(use.plane.policyProblems, problem)
+			}
 		}
 	}
 }

@@ -40,53 +40,86 @@ type Live interface {
 	Plane(Parent) (live bool, reason, message string)
 	// Addresses are where a data plane can be reached.
 	Addresses(Parent) []gatewayv1.GatewayStatusAddress
-	// Object reports whether all proxies of a data plane do what an object says, by its newest version.
-	Object(plane Parent, resource string, object metav1.Object) bool
+	// Object reports whether all proxies of a data plane do what an object says, by its newest version. status is the
+	// object whose status depends on that.
+	Object(plane Parent, resource string, object metav1.Object, status Object) bool
 }
 
-// Status returns the status of the objects. problems are those of compiling the models. Requests for the parts with
+// Status returns the status of all objects. problems are those of compiling the models. Requests for the parts with
 // problems get an error.
 func (r *Result) Status(problems []model.Problem, live Live) Status {
+	all := map[Object]bool{}
+	r.t.eachObject(func(kind string, object metav1.Object) { all[idOf(kind, object)] = true })
+	var known []model.Problem
+	for _, plane := range r.Planes {
+		known = append(known, plane.Problems...)
+	}
+	byRoute := ProblemsByRoute(problems, known)
+	return r.StatusOf(all, func(_ Parent, route Object) []model.Problem { return byRoute[route] }, live)
+}
+
+// ProblemsByRoute sorts the problems of compiling a model by their routes. Those of the model itself are said already.
+func ProblemsByRoute(problems, ofModel []model.Problem) map[Object][]model.Problem {
+	known := map[model.Problem]bool{}
+	for _, problem := range ofModel {
+		known[problem] = true
+	}
+	byRoute := map[Object][]model.Problem{}
+	for _, problem := range problems {
+		if !known[problem] {
+			route := Object{problem.Origin.Kind, problem.Origin.Namespace, problem.Origin.Name}
+			byRoute[route] = append(byRoute[route], problem)
+		}
+	}
+	return byRoute
+}
+
+// StatusOf returns the status of those objects that have one. problems returns those of compiling what the model of a
+// data plane has of a route.
+func (r *Result) StatusOf(objects map[Object]bool, problems func(plane Parent, route Object) []model.Problem, live Live) Status {
 	t := *r.t
-	t.live = live
+	t.live, t.compiling = live, problems
 	s := Status{
 		Classes: map[string]gatewayv1.GatewayClassStatus{}, Gateways: map[types.NamespacedName]gatewayv1.GatewayStatus{},
 		ListenerSets: map[types.NamespacedName]gatewayv1.ListenerSetStatus{}, Routes: map[Object][]gatewayv1.RouteParentStatus{},
+		Policies:        map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{},
+		BackendPolicies: map[types.NamespacedName][]appv1.BackendPolicyAncestor{},
 	}
-	for _, class := range t.Classes {
-		if class.Spec.ControllerName == ControllerName {
-			s.Classes[class.Name] = gatewayv1.GatewayClassStatus{Conditions: t.classConditions(class)}
-		}
+	for id := range objects {
+		s.add(&t, id)
 	}
-	for _, plane := range t.planes {
-		if plane.gateway != nil {
-			s.Gateways[types.NamespacedName{Namespace: plane.gateway.Namespace, Name: plane.gateway.Name}] = t.gatewayStatus(plane)
-		}
-		for _, set := range plane.sets {
-			s.ListenerSets[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = t.setStatus(set)
-		}
-	}
-	// Those of the models themselves are said already.
-	known := map[model.Problem]bool{}
-	for _, plane := range t.planes {
-		for _, problem := range plane.to.Problems {
-			known[problem] = true
-		}
-	}
-	byObject := map[Object][]model.Problem{}
-	for _, problem := range problems {
-		if object := (Object{problem.Origin.Kind, problem.Origin.Namespace, problem.Origin.Name}); !known[problem] {
-			byObject[object] = append(byObject[object], problem)
-		}
-	}
-	for route := range t.ordered() {
-		if object := (Object{route.kind, route.GetNamespace(), route.GetName()}); len(route.attachments) > 0 {
-			s.Routes[object] = t.routeStatus(route, byObject[object])
-		}
-	}
-	uses := t.uses()
-	s.Policies, s.BackendPolicies = t.tlsPolicyStatus(uses), t.backendPolicyStatus(uses)
 	return s
+}
+
+// add adds the status of an object.
+func (s *Status) add(t *translator, id Object) {
+	name := types.NamespacedName{Namespace: id.Namespace, Name: id.Name}
+	switch id.Kind {
+	case kindClass:
+		if class := t.classes[id.Name]; class != nil {
+			s.Classes[id.Name] = gatewayv1.GatewayClassStatus{Conditions: t.classConditions(class)}
+		}
+	case kindGateway:
+		if gateway := t.parents[GatewayParent(id.Namespace, id.Name)]; gateway != nil {
+			s.Gateways[name] = t.gatewayStatus(gateway.plane)
+		}
+	case kindListenerSet:
+		if set := t.parents[Parent{gatewayv1.GroupName, kindListenerSet, id.Namespace, id.Name}]; set != nil {
+			s.ListenerSets[name] = t.setStatus(set)
+		}
+	case kindTLSPolicy:
+		if used := t.uses[id]; used != nil {
+			s.Policies[name] = t.tlsPolicyStatus(used.policy.(*gatewayv1.BackendTLSPolicy), t.usesOf(id))
+		}
+	case kindBackendPolicy:
+		if used := t.uses[id]; used != nil {
+			s.BackendPolicies[name] = t.backendPolicyStatus(used.policy.(*appv1.BackendPolicy), t.usesOf(id))
+		}
+	default:
+		if route := t.routes[id]; route != nil && len(route.attachments) > 0 {
+			s.Routes[id] = t.routeStatus(route)
+		}
+	}
 }
 
 // condition returns a condition that is True, with its type as the reason, unless something is wrong.
@@ -169,7 +202,7 @@ func (t *translator) pending(p *plane, kind string, object metav1.Object, before
 	switch {
 	case !live:
 		return verdict{reason: reason, message: message}
-	case isProgrammed(before, object.GetGeneration()), t.live.Object(p.parent, resources[kind], object):
+	case isProgrammed(before, object.GetGeneration()), t.live.Object(p.parent, resources[kind], object, idOf(kind, object)):
 		return verdict{}
 	}
 	return verdict{reason: string(gatewayv1.GatewayReasonPending), message: "not all proxies run it yet"}

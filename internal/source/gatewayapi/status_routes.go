@@ -7,24 +7,25 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
 
-// routeStatus returns what is said of a route, which has these problems, at each parent of ours.
-func (t *translator) routeStatus(r *route, problems []model.Problem) []gatewayv1.RouteParentStatus {
+// routeStatus returns what is said of a route at each parent of ours.
+func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 	var dropped []string
 	for i := range r.rules {
 		if refused := r.rules[i].Refused; refused != "" {
 			dropped = append(dropped, fmt.Sprintf("rules[%d]: %s", i, refused))
 		}
 	}
-	for _, problem := range problems {
-		if !slices.Contains(dropped, problem.Message) {
-			dropped = append(dropped, problem.Message)
+	for _, a := range r.attachments {
+		for _, problem := range t.compiling(a.parent.plane.parent, r.id) {
+			if !slices.Contains(dropped, problem.Message) {
+				dropped = append(dropped, problem.Message)
+			}
 		}
 	}
 	generation := r.GetGeneration()
@@ -72,27 +73,24 @@ func (r *route) isUnsupported() bool {
 	return len(r.rules) > 0 && !slices.ContainsFunc(r.rules, func(rule model.Rule) bool { return rule.Refused == "" })
 }
 
-// tlsPolicyStatus returns the status of BackendTLSPolicies, for each Gateway that sends traffic to a Service port of
-// theirs.
-func (t *translator) tlsPolicyStatus(uses map[metav1.Object][]use) map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus {
-	all := map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{}
-	for _, policy := range t.Policies {
-		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
-		for _, use := range uses[policy] {
-			accepted, resolved := policyProblems(policy, func(configMap string) verdict {
-				return t.contentProblem(use.plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
-			})
-			parent := use.plane.parent
-			group, kind, namespace := gatewayv1.Group(parent.Group), gatewayv1.Kind(parent.Kind), gatewayv1.Namespace(parent.Namespace)
-			all[name] = append(all[name], gatewayv1.PolicyAncestorStatus{
-				AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(parent.Name)},
-				ControllerName: ControllerName,
-				Conditions: []metav1.Condition{
-					condition(gatewayv1.PolicyConditionAccepted, policy.Generation, use.accepted(accepted)),
-					condition(gatewayv1.BackendTLSPolicyConditionResolvedRefs, policy.Generation, resolved),
-				},
-			})
-		}
+// tlsPolicyStatus returns the status of a BackendTLSPolicy, for each Gateway that sends traffic to a port of its
+// Services.
+func (t *translator) tlsPolicyStatus(policy *gatewayv1.BackendTLSPolicy, uses []use) []gatewayv1.PolicyAncestorStatus {
+	var all []gatewayv1.PolicyAncestorStatus
+	for _, use := range uses {
+		accepted, resolved := policyProblems(policy, func(configMap string) verdict {
+			return t.contentProblem(use.plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
+		})
+		parent := use.plane.parent
+		group, kind, namespace := gatewayv1.Group(parent.Group), gatewayv1.Kind(parent.Kind), gatewayv1.Namespace(parent.Namespace)
+		all = append(all, gatewayv1.PolicyAncestorStatus{
+			AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(parent.Name)},
+			ControllerName: ControllerName,
+			Conditions: []metav1.Condition{
+				condition(gatewayv1.PolicyConditionAccepted, policy.Generation, use.accepted(accepted)),
+				condition(gatewayv1.BackendTLSPolicyConditionResolvedRefs, policy.Generation, resolved),
+			},
+		})
 	}
 	return all
 }
@@ -105,29 +103,26 @@ func (u use) accepted(otherwise verdict) verdict {
 	return otherwise
 }
 
-// backendPolicyStatus returns the status of BackendPolicies, for each Gateway that sends traffic to a Service port of
-// theirs.
-func (t *translator) backendPolicyStatus(uses map[metav1.Object][]use) map[types.NamespacedName][]appv1.BackendPolicyAncestor {
-	all := map[types.NamespacedName][]appv1.BackendPolicyAncestor{}
-	for _, policy := range t.BackendPolicies {
-		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
-		for _, use := range uses[policy] {
-			parent := use.plane.parent
-			ancestor := appv1.BackendPolicyAncestor{
-				AncestorRef:    appv1.PolicyAncestorReference{Group: parent.Group, Kind: parent.Kind, Namespace: parent.Namespace, Name: parent.Name},
-				ControllerName: string(ControllerName),
-			}
-			accepted := use.accepted(verdict{})
-			programmed := accepted
-			if accepted.reason == "" {
-				programmed = t.pending(use.plane, kindBackendPolicy, policy, conditionsAt(policy, ancestor.AncestorRef))
-			}
-			ancestor.Conditions = []metav1.Condition{
-				condition(gatewayv1.PolicyConditionAccepted, policy.Generation, accepted),
-				condition(gatewayv1.GatewayConditionProgrammed, policy.Generation, programmed),
-			}
-			all[name] = append(all[name], ancestor)
+// backendPolicyStatus returns the status of a BackendPolicy, for each Gateway that sends traffic to a port of its
+// Services.
+func (t *translator) backendPolicyStatus(policy *appv1.BackendPolicy, uses []use) []appv1.BackendPolicyAncestor {
+	var all []appv1.BackendPolicyAncestor
+	for _, use := range uses {
+		parent := use.plane.parent
+		ancestor := appv1.BackendPolicyAncestor{
+			AncestorRef:    appv1.PolicyAncestorReference{Group: parent.Group, Kind: parent.Kind, Namespace: parent.Namespace, Name: parent.Name},
+			ControllerName: string(ControllerName),
 		}
+		accepted := use.accepted(verdict{})
+		programmed := accepted
+		if accepted.reason == "" {
+			programmed = t.pending(use.plane, kindBackendPolicy, policy, conditionsAt(policy, ancestor.AncestorRef))
+		}
+		ancestor.Conditions = []metav1.Condition{
+			condition(gatewayv1.PolicyConditionAccepted, policy.Generation, accepted),
+			condition(gatewayv1.GatewayConditionProgrammed, policy.Generation, programmed),
+		}
+		all = append(all, ancestor)
 	}
 	return all
 }

@@ -18,7 +18,7 @@ type lagging struct {
 	addresses []gatewayv1.GatewayStatusAddress
 }
 
-func (lagging) Object(gatewayapi.Parent, string, metav1.Object) bool { return false }
+func (lagging) Object(gatewayapi.Parent, string, metav1.Object, gatewayapi.Object) bool { return false }
 
 func (l lagging) Addresses(gatewayapi.Parent) []gatewayv1.GatewayStatusAddress { return l.addresses }
 

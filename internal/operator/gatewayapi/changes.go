@@ -1,0 +1,194 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/operator/children"
+	"gateway/internal/proxypod"
+	source "gateway/internal/source/gatewayapi"
+)
+
+// task is an object to look at: either it changed, or its status may have to be written.
+type task struct {
+	source.Object
+	changed bool
+}
+
+// handle notes which objects of a kind change.
+func (c *Controller) handle(kind string, informer cache.SharedIndexInformer) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.changed(kind, nil, obj) },
+		UpdateFunc: func(old, new any) { c.changed(kind, old, new) },
+		DeleteFunc: func(obj any) { c.changed(kind, obj, nil) },
+	})
+	if err != nil {
+		return fmt.Errorf("failed to watch for changes: %w", err)
+	}
+	return nil
+}
+
+// changed takes in that an object is another one; nil: there was none, or is none any more. Where nothing that matters
+// changed, its status is looked at with the next objects that did: the Controller writes it, and another one may have.
+func (c *Controller) changed(kind string, old, new any) {
+	matters := old == nil || new == nil || differs(kind, old, new)
+	for _, obj := range []any{old, new} {
+		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = unknown.Obj
+		}
+		object, ok := obj.(metav1.Object)
+		if !ok {
+			continue
+		}
+		id := source.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+		if slice, isSlice := object.(*discoveryv1.EndpointSlice); isSlice && !children.IsOwn(slice) {
+			continue
+		}
+		if kind == kindProxies {
+			id.Name = object.GetLabels()[proxypod.LabelGateway]
+		}
+		if matters {
+			c.queue.Add(task{id, true})
+			continue
+		}
+		c.mu.Lock()
+		c.quiet[id] = true
+		c.mu.Unlock()
+	}
+}
+
+// differs reports whether an object differs in what statuses and data planes depend on.
+func differs(kind string, old, new any) bool {
+	switch kind {
+	case kindService, kindProxies, kindBinding:
+		return true
+	case kindNamespace:
+		return !maps.Equal(old.(metav1.Object).GetLabels(), new.(metav1.Object).GetLabels())
+	case kindOwn:
+		before, ok := old.(*appv1.Gateway)
+		after, isOwn := new.(*appv1.Gateway)
+		isResync := ok && isOwn && before.ResourceVersion == after.ResourceVersion // everything is looked at
+		return !ok || !isOwn || isResync || isNew(before, after) || isOtherOwn(before, after)
+	}
+	return isNew(old, new)
+}
+
+// isNew reports whether an object changed in more than its status, which the Controller writes.
+func isNew(old, new any) bool {
+	before, after := old.(metav1.Object), new.(metav1.Object)
+	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() || after.GetDeletionTimestamp() != nil
+}
+
+// isOtherOwn reports whether a Gateway of our own has another owner, or another status in what matters here.
+func isOtherOwn(before, after *appv1.Gateway) bool {
+	programmed := func(own *appv1.Gateway) *metav1.Condition {
+		return meta.FindStatusCondition(own.Status.Conditions, appv1.ConditionProgrammed)
+	}
+	return !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+		!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments) ||
+		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) ||
+		!equality.Semantic.DeepEqual(programmed(before), programmed(after))
+}
+
+// drain returns a task and all others that wait.
+func (c *Controller) drain(first task) []task {
+	tasks := []task{first}
+	for c.queue.Len() > 0 { // nobody else takes any
+		next, _ := c.queue.Get()
+		tasks = append(tasks, next)
+	}
+	return tasks
+}
+
+// takeQuiet returns the objects whose status has to be looked at.
+func (c *Controller) takeQuiet() map[source.Object]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	quiet := c.quiet
+	c.quiet = map[source.Object]bool{}
+	return quiet
+}
+
+// change takes in the objects that changed since the last sync, and notes in seen which statuses have to be looked at.
+// It reports whether it could: other changes may matter to any object.
+func (c *Controller) change(seen *observed, tasks []task) bool {
+	for _, task := range tasks {
+		seen.look[task.Object] = true
+		if task.changed && !c.changeOne(seen, task.Object) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Controller) changeOne(seen *observed, id source.Object) bool {
+	switch id.Kind {
+	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute":
+		object := stored(c.informer(resourceOf[id.Kind]), id)
+		c.noteVersion(id, object)
+		if spec, _ := partsOf(object); spec != nil && len(seen.newOwn(id.Namespace, spec)) > 0 {
+			return false
+		}
+		return c.index.Change(id, object)
+	case kindFilter:
+		object := stored(c.inputs.Filters.Informer(), id)
+		c.noteVersion(id, object)
+		return c.index.Change(id, object)
+	case kindService: // the index knows
+		return true
+	case kindProxies:
+		return c.changeLive(seen, id)
+	case kindBinding:
+		seen.otherBindings = true
+		return true
+	case kindOwn:
+		own := c.ownGateway(id.Namespace, id.Name)
+		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || own.Status.Attachments == nil && proxypod.Parent(own) == "")
+	}
+	return false
+}
+
+// stored returns an object of a cache; nil: there is none.
+func stored(informer cache.SharedIndexInformer, id source.Object) metav1.Object {
+	if informer == nil {
+		return nil
+	}
+	obj, _, _ := informer.GetStore().GetByKey(cache.NewObjectName(id.Namespace, id.Name).String()) // which never fails
+	object, _ := obj.(metav1.Object)
+	return object
+}
+
+// changeLive takes in what the proxies of one of our Gateways run by now. Objects that waited for them are looked at,
+// and those that depend on what the proxies report.
+func (c *Controller) changeLive(seen *observed, id source.Object) bool {
+	own := c.ownGateway(id.Namespace, id.Name)
+	if own == nil {
+		return true
+	}
+	for _, parent := range []source.Parent{source.OwnParent(id.Namespace, id.Name), parentOfOwn(own)} {
+		if seen.own[parent] == nil {
+			continue
+		}
+		before := seen.live[parent]
+		if err := seen.addLive(parent, own); err != nil || before.Omitted != seen.live[parent].Omitted {
+			return false
+		}
+		maps.Copy(seen.look, seen.waiting[parent])
+		delete(seen.waiting, parent)
+		if slices.Equal(before.Problems, seen.live[parent].Problems) {
+			continue
+		}
+		for _, problem := range slices.Concat(before.Problems, seen.live[parent].Problems) {
+			c.index.ChangeReported(parent.Namespace, problem.Origin.Name)
+		}
+	}
+	return true
+}

@@ -1,0 +1,5 @@
+//go:build slow
+
+package gatewayapi
+
+func init() { edits = 100_000 }

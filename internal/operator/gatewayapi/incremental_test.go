@@ -1,0 +1,263 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/operator/children"
+	"gateway/internal/testtier"
+)
+
+// edits is how many random edits TestIncremental makes.
+var edits = 300
+
+// variants are what random edits make of objects: kind, namespace and name, and what an object can be.
+var variants = []struct {
+	header string
+	bodies []string
+}{
+	{class, []string{
+		"spec: {controllerName: app.example.com/gateway}",
+		"spec: {controllerName: app.example.com/gateway, parametersRef: {group: app.example.com, kind: GatewayConfig, namespace: web, name: settings}}",
+		"spec: {controllerName: example.com/other}",
+	}},
+	{"apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: settings}", []string{
+		"spec: {replicas: 2}",
+		"spec: {filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: api, port: 80}}}]}",
+		"spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}",
+	}},
+	{"apiVersion: v1\nkind: Namespace\nmetadata:", []string{"  {name: team}", "  {name: team, labels: {team: edge}}"}},
+	{"apiVersion: v1\nkind: Service\nmetadata: {namespace: web, name: api}", []string{
+		"spec: {ports: [{port: 80}]}", "spec: {ports: [{name: h2, port: 80, appProtocol: kubernetes.io/h2c}]}", "spec: {ports: [{port: 81}]}",
+	}},
+	{"apiVersion: v1\nkind: Service\nmetadata: {namespace: team, name: api}", []string{
+		"spec: {ports: [{port: 80}]}", "spec: {ports: [{name: tls, port: 80, appProtocol: https}]}",
+	}},
+	{gateways + "{namespace: web, name: shop}\nspec:\n  gatewayClassName: app", []string{
+		"  listeners: [{name: http, port: 80, protocol: HTTP}]",
+		"  allowedListeners: {namespaces: {from: Same}}\n  listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]",
+		"  allowedListeners: {namespaces: {from: Selector, selector: {matchLabels: {team: edge}}}}\n" +
+			"  listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {team: edge}}}}}]",
+		"  listeners: [{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: tls}, {namespace: team, name: tls}]}}, " +
+			"{name: tcp, port: 81, protocol: TCP}, {name: tls, port: 82, protocol: TLS, tls: {mode: Passthrough}}]",
+	}},
+	{gateways + "{namespace: team, name: edge}\nspec:\n  gatewayClassName: app", []string{
+		"  listeners: [{name: http, port: 80, protocol: HTTP, hostname: '*.a.io', allowedRoutes: {namespaces: {from: All}}}]",
+		"  listeners: [{name: http, port: 80, protocol: HTTP}, {name: other, port: 80, protocol: HTTP}]",
+	}},
+	{listenerSets + "{namespace: web, name: set}", []string{
+		"spec: {parentRef: {name: shop}, listeners: [{name: more, port: 83, protocol: HTTP}]}",
+		"spec: {parentRef: {name: edge, namespace: team}, listeners: [{name: more, port: 80, protocol: HTTP}]}",
+	}},
+	{listenerSets + "{namespace: team, name: set}", []string{
+		"spec: {parentRef: {name: shop, namespace: web}, listeners: [{name: https, port: 84, protocol: HTTPS, tls: {certificateRefs: [{name: tls}]}}]}",
+	}},
+	{"apiVersion: app.example.com/v1\nkind: Gateway\nmetadata: {namespace: web, name: own}", []string{
+		"spec: {listeners: [{name: http, port: 90, protocol: HTTP}]}",
+		"spec: {listeners: [{name: http, port: 90, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]}",
+	}},
+	{"apiVersion: app.example.com/v1\nkind: Gateway\nmetadata: {namespace: team, name: edge}", []string{
+		"spec: {listeners: [{name: http, port: 90, protocol: HTTP}]}",
+	}},
+	{grants + "{namespace: team, name: backends}", []string{
+		"spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: web}], to: [{group: '', kind: Service}]}",
+		"spec: {from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: web}], to: [{group: '', kind: Secret}]}",
+	}},
+	{routes + "{namespace: web, name: a}", httpRoutes}, {routes + "{namespace: web, name: b}", httpRoutes},
+	{routes + "{namespace: team, name: a}", httpRoutes}, {routes + "{namespace: team, name: b}", httpRoutes},
+	{strings.Replace(routes, "HTTPRoute", "GRPCRoute", 1) + "{namespace: web, name: a}", []string{
+		"spec: {parentRefs: [{name: shop}], hostnames: [a.io], rules: [{backendRefs: [{name: api, port: 80}]}]}",
+		"spec: {parentRefs: [{name: shop}, {name: edge, namespace: team}], rules: [{backendRefs: [{name: api, port: 80}]}]}",
+	}},
+	{strings.Replace(routes, "HTTPRoute", "TLSRoute", 1) + "{namespace: web, name: a}", []string{
+		"spec: {parentRefs: [{name: shop}], hostnames: [a.io], rules: [{backendRefs: [{name: api, port: 80}]}]}",
+	}},
+	{strings.Replace(routes, "HTTPRoute", "TCPRoute", 1) + "{namespace: web, name: a}", []string{
+		"spec: {parentRefs: [{name: shop, sectionName: tcp}], rules: [{backendRefs: [{name: api, port: 80}]}]}",
+	}},
+	{strings.Replace(routes, "HTTPRoute", "UDPRoute", 1) + "{namespace: web, name: a}", []string{
+		"spec: {parentRefs: [{name: shop}], rules: [{backendRefs: [{name: api, port: 80}]}]}",
+	}},
+	{"apiVersion: app.example.com/v1\nkind: RouteFilter\nmetadata: {namespace: web, name: office}", []string{
+		"spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}",
+		"spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}",
+		"spec: {filters: [{type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}]}",
+	}},
+	{"apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {namespace: web, name: tls}", []string{
+		"spec: {targetRefs: [{group: '', kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]}}",
+		"spec: {targetRefs: [{group: '', kind: Service, name: api, sectionName: h2}], validation: {hostname: a.io, wellKnownCACertificates: System}}",
+	}},
+	{"apiVersion: app.example.com/v1\nkind: BackendPolicy\nmetadata: {namespace: web, name: early, creationTimestamp: '2026-01-01T00:00:00Z'}", policies},
+	{"apiVersion: app.example.com/v1\nkind: BackendPolicy\nmetadata: {namespace: web, name: late, creationTimestamp: '2026-01-02T00:00:00Z'}", policies},
+	{"apiVersion: app.example.com/v1\nkind: BackendPolicy\nmetadata: {namespace: team, name: late, creationTimestamp: '2026-01-02T00:00:00Z'}", policies},
+}
+
+const (
+	class        = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: app}"
+	gateways     = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: "
+	listenerSets = "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: "
+	grants       = "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: "
+	routes       = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: "
+)
+
+var (
+	httpRoutes = []string{
+		"spec: {parentRefs: [{namespace: web, name: shop}], rules: [{backendRefs: [{name: api, port: 80}]}]}",
+		"spec: {parentRefs: [{namespace: web, name: shop, sectionName: https}, {namespace: team, name: edge}], hostnames: [a.io, b.a.io], " +
+			"rules: [{backendRefs: [{namespace: team, name: api, port: 80}]}]}",
+		"spec: {parentRefs: [{kind: ListenerSet, name: set}], rules: [{backendRefs: [{name: gone, port: 80}]}]}",
+		"spec: {parentRefs: [{group: app.example.com, kind: Gateway, namespace: web, name: own}, {namespace: web, name: shop}], hostnames: [a.io], " +
+			"rules: [{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: office}}], backendRefs: [{name: api, port: 80}]}]}",
+		"spec: {parentRefs: [{group: app.example.com, kind: Gateway, namespace: team, name: edge}]}",
+		dear,
+		"spec: {parentRefs: [{name: gone}]}",
+	}
+	// dear is a route whose expressions take so many steps that a host has no more than one of it.
+	dear = "spec: {parentRefs: [{namespace: web, name: shop}], hostnames: [dear.io], rules: [" + strings.Join(dearRules(10), ", ") + "]}"
+
+	policies = []string{
+		"spec: {targetRefs: [{group: '', kind: Service, name: api}], connections: {maxPerEndpoint: 10}}",
+		"spec: {targetRefs: [{group: '', kind: Service, name: api, sectionName: h2}, {group: '', kind: Service, name: gone}], connections: {maxPerEndpoint: 20}}",
+	}
+)
+
+func dearRules(n int) []string {
+	var rules []string
+	for i := range n {
+		rules = append(rules, fmt.Sprintf("{matches: [{path: {type: RegularExpression, value: '/[a-z]*[a-z]*%d'}}]}", i))
+	}
+	return rules
+}
+
+// TestIncremental makes random edits of all kinds, and lets the Controller look at what they change until there is
+// nothing to write. Then a look at everything, from nothing, must find nothing to write, either.
+func TestIncremental(t *testing.T) {
+	f := newFixture(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: web}")
+	random := testtier.Rand(t)
+	for n := 0; n < edits; {
+		var done []string
+		for range 1 + random.IntN(3) {
+			done = append(done, f.editAtRandom(random))
+			n++
+		}
+		what := fmt.Sprintf("edit %d, %s", n, strings.Join(done, ", "))
+		f.settleAll(what)
+		f.controller.index, f.controller.compilers, f.controller.isIncomplete = nil, nil, true
+		f.controller.seen = nil
+		if writes, err := f.sync(); err != nil || len(writes) > 0 {
+			t.Fatalf("after %s, a look at everything writes %q, %v", what, writes, err)
+		}
+	}
+}
+
+// settleAll syncs until there is nothing to write.
+func (f *fixture) settleAll(what string) {
+	f.t.Helper()
+	for range 10 {
+		f.catchUp()
+		writes, err := f.sync()
+		if err != nil && !children.OnlyOutdated(err) {
+			f.t.Fatalf("after %s: %v", what, err)
+		}
+		if len(writes) == 0 && err == nil {
+			return
+		}
+	}
+	f.t.Fatalf("after %s, ten syncs in a row had something to write", what)
+}
+
+// editAtRandom makes an edit, and returns what it is.
+func (f *fixture) editAtRandom(random *rand.Rand) string {
+	f.t.Helper()
+	switch random.IntN(9) {
+	case 0, 1:
+		return f.reportAtRandom(random)
+	case 2:
+		return f.spoilAtRandom(random)
+	}
+	variant := variants[random.IntN(len(variants))]
+	object, kind, err := decoder.Decode([]byte(variant.header+"\n"+variant.bodies[0]), nil, nil)
+	must(f.t, err)
+	accessor := object.(metav1.Object)
+	what := fmt.Sprintf("%s %s/%s", kind.Kind, accessor.GetNamespace(), accessor.GetName())
+	resource, _ := f.resourceOf(*kind)
+	if _, exists := f.stamps[keyOf(resource, accessor.GetNamespace(), accessor.GetName())]; exists && random.IntN(3) == 0 {
+		f.remove(*kind, accessor.GetNamespace(), accessor.GetName())
+		if kind.Kind == "Gateway" && kind.Group == gatewayv1.GroupName { // the garbage collector does
+			if own := f.ownGateway(accessor.GetNamespace(), accessor.GetName()); own != nil && metav1.GetControllerOf(own) != nil {
+				f.remove(ownKind("Gateway"), own.Namespace, own.Name)
+			}
+		}
+		return "removed " + what
+	}
+	i := random.IntN(len(variant.bodies))
+	f.put(variant.header + "\n" + variant.bodies[i])
+	return fmt.Sprintf("%s is variant %d", what, i)
+}
+
+// reportAtRandom has a Gateway of our own be Programmed, or not, and its proxy run everything, with a problem or none.
+func (f *fixture) reportAtRandom(random *rand.Rand) string {
+	f.t.Helper()
+	own := f.list(ownKind("Gateway"))
+	if len(own) == 0 {
+		return "nothing"
+	}
+	chosen := own[random.IntN(len(own))].(*appv1.Gateway)
+	if random.IntN(3) == 0 {
+		f.program(chosen.Namespace, chosen.Name)
+		chosen = f.ownGateway(chosen.Namespace, chosen.Name)
+	}
+	if len(chosen.Status.Conditions) > 0 && random.IntN(6) == 0 {
+		chosen.Status.Conditions[0].Status = metav1.ConditionFalse
+		chosen.Status.Conditions[0].Message = fmt.Sprint("proxy ", random.IntN(2), " does not run it")
+		f.putObject(ownKind("Gateway"), chosen)
+	}
+	what := fmt.Sprintf("Gateway %s/%s reports", chosen.Namespace, chosen.Name)
+	for _, object := range f.list(ownKind("GatewayProxy")) {
+		report := object.(*appv1.GatewayProxy)
+		if report.Namespace != chosen.Namespace || report.Status.Gateway.Name != chosen.Name {
+			continue
+		}
+		problem := problems[random.IntN(len(problems))]
+		problem.Message = fmt.Sprint("it is wrong ", random.IntN(2))
+		report.Status.Problems = []appv1.ProxyProblem{problem}
+		report.Status.OmittedProblems = int32(random.IntN(8) / 7)
+		f.putObject(ownKind("GatewayProxy"), report)
+		what += " " + problem.Origin.Name
+	}
+	return what
+}
+
+var problems = []appv1.ProxyProblem{
+	{Origin: appv1.ProblemOrigin{Kind: "Secret", Name: "users"}, Reason: appv1.ProblemInvalidUsersRef},
+	{Origin: appv1.ProblemOrigin{Kind: "ConfigMap", Name: "keys"}, Reason: appv1.ProblemInvalidKeysRef},
+	{Origin: appv1.ProblemOrigin{Kind: "ConfigMap", Name: "ca"}, Reason: appv1.ProblemInvalidCACertificateRef},
+	{Origin: appv1.ProblemOrigin{Kind: "Secret", Name: "tls"}, Listener: "https", Reason: appv1.ProblemInvalidCertificateRef},
+}
+
+// spoilAtRandom has somebody else remove the status of a route, or an object that the Controller or proxies made.
+func (f *fixture) spoilAtRandom(random *rand.Rand) string {
+	f.t.Helper()
+	kind := []schema.GroupVersionKind{routeKind("HTTPRoute"), routeKind("HTTPRoute"), roleBindings, endpointSlices, ownKind("GatewayProxy")}[random.IntN(5)]
+	all := f.list(kind)
+	if len(all) == 0 {
+		return "nothing"
+	}
+	object := all[random.IntN(len(all))]
+	what := fmt.Sprintf("%s %s/%s", kind.Kind, object.GetNamespace(), object.GetName())
+	if route, ok := object.(*gatewayv1.HTTPRoute); ok {
+		route.Status.Parents = nil
+		f.putObject(kind, object.(runtime.Object))
+		return what + " has no status"
+	}
+	f.remove(kind, object.GetNamespace(), object.GetName())
+	return "removed " + what
+}
