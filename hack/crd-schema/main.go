@@ -82,6 +82,16 @@ func addFilters(filter schema) {
 	addKey(at(filter, "rateLimit", "limits", "key"))
 	addKey(at(filter, "rateLimit", "concurrent", "key"))
 	addAuthHeaders(filter)
+	either(at(filter, "responseOverride", "responses"), "body", "backendRef")
+}
+
+// either makes an object have one of its fields, and not the other.
+func either(object schema, fields ...string) {
+	var one []any
+	for _, field := range fields {
+		one = append(one, schema{"required": []any{field}})
+	}
+	object["oneOf"] = one
 }
 
 // at returns the schema of a field below another, through lists.

@@ -50,6 +50,8 @@ type Action struct {
 	// Shadow are what decides about requests, but lets all of them through. There are no others than the action has, of
 	// those that Guards returns.
 	Shadow []string
+	// Overrides replace errors of backends.
+	Overrides []Override
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
 	// Cache reports whether requests may be answered from what is stored of earlier answers.
@@ -229,6 +231,17 @@ type Redirect struct {
 // Response is a fixed answer.
 type Response struct {
 	Status            int32
+	ContentType, Body string
+}
+
+// Override is what clients get in place of errors of backends: the answer of a Service port, or a text.
+type Override struct {
+	// Statuses are those of the errors.
+	Statuses []int32
+	// Status is what clients get; 0: that of the error.
+	Status int32
+	// Backend is the Service port; the zero value: there is none.
+	Backend           Backend
 	ContentType, Body string
 }
 

@@ -96,6 +96,11 @@ func (r *Rule) eachBackend(f func(Backend)) {
 	if r.ExternalAuth != nil {
 		f(r.ExternalAuth.Backend)
 	}
+	for _, override := range r.Overrides {
+		if override.Backend != (Backend{}) {
+			f(override.Backend)
+		}
+	}
 	for _, mirror := range r.Mirrors {
 		f(mirror.Backend)
 	}

@@ -43,6 +43,8 @@ const (
 	MirrorFile = "mirror.lua"
 	// AuthFile is the program that asks Services about requests.
 	AuthFile = "auth.lua"
+	// OverrideFile is the program that asks Services for answers in place of errors.
+	OverrideFile = "override.lua"
 	// BodyFile is the program that counts bodies of unknown length.
 	BodyFile = "body.lua"
 )
@@ -103,6 +105,9 @@ func (p Paths) RequestsSocket() string { return p.RunDir + "/requests.sock" }
 
 // MirrorSocket returns the path of the socket that takes copies of requests.
 func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
+
+// OverrideSocket returns the path of the socket that takes questions for answers in place of errors.
+func (p Paths) OverrideSocket() string { return p.RunDir + "/override.sock" }
 
 // AuthSocket returns the path of the socket that takes questions about requests.
 func (p Paths) AuthSocket() string { return p.RunDir + "/auth.sock" }

@@ -42,6 +42,13 @@ func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 				if auth := filters[i].ExternalAuth; auth != nil {
 					refer(kind, name, auth.BackendRef.Name, auth.BackendRef.Port)
 				}
+				if override := filters[i].ResponseOverride; override != nil {
+					for _, response := range override.Responses {
+						if ref := response.BackendRef; ref != nil {
+							refer(kind, name, ref.Name, ref.Port)
+						}
+					}
+				}
 				if mirror := filters[i].RequestMirror; mirror != nil {
 					for _, ref := range mirror.BackendRefs {
 						refer(kind, name, ref.Name, ref.Port)

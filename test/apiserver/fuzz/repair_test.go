@@ -112,7 +112,7 @@ func repairListenerFilters(listener object) {
 	for _, filter := range elements(listener["filters"]) {
 		repairFilter(filter)
 		kind := fmt.Sprint(filter["type"])
-		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache"}, kind) {
+		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache", "ResponseOverride"}, kind) {
 			continue
 		}
 		if kind == "BasicAuth" || kind == "JWT" {
@@ -153,6 +153,12 @@ func repairShadow(listener object) {
 func repairFilter(filter object) {
 	if limit, ok := filter["rateLimit"].(object); ok && len(limit) == 0 {
 		limit["concurrent"] = object{"requests": 1}
+	}
+	for _, response := range elements(at(filter, "responseOverride", "responses")) {
+		if delete(response, "backendRef"); response["body"] == nil {
+			delete(response, "body")
+			response["backendRef"] = object{"name": "echo", "port": int64(80)}
+		}
 	}
 	if keys, ok := at(filter, "jwt", "keys").(object); ok {
 		for i, place := range sortedKeys(keys) {

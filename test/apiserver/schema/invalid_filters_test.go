@@ -41,6 +41,7 @@ var filters = []struct{ kind, field, value string }{
 	{"Cache", "cache", "{}"},
 	{"HeaderVariables", "headerVariables", "{set: [{name: a, variable: Route}]}"},
 	{"PathRegexRewrite", "pathRegexRewrite", "{pattern: ^/a, substitution: /b}"},
+	{"ResponseOverride", "responseOverride", "{responses: [{statuses: [404], body: a}]}"},
 }
 
 // invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
@@ -234,6 +235,12 @@ var fixedFilters = []refusal{
 	{"14 filters", "", rule + "[{filters: [" + repeat(14, "{type: RequestRedirect, requestRedirect: {}}", 0) + "]}]}]}", []string{"filters: Too many: 14: must have at most 13 items"}},
 	{"a redirect and a rewrite", "", filter + "RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {hostname: a}}]}]}]}",
 		[]string{"spec.routes[0].rules[0].filters: Invalid value: RequestRedirect answers the request, so beside it only CORS and PathRegexRewrite make sense: remove the other filters"}},
+	{"a page and a Service in place of an error", "", filter + "ResponseOverride, responseOverride: {responses: [{statuses: [404], body: a, backendRef: {name: a, port: 80}}]}}]}]}]}",
+		[]string{filter0 + `.responseOverride.responses[0]" must validate one and only one schema (oneOf). Found 2`}},
+	{"nothing in place of an error", "", filter + "ResponseOverride, responseOverride: {responses: [{statuses: [404]}]}}]}]}]}",
+		[]string{filter0 + ".responseOverride.responses[0].body: Required value"}},
+	{"a status that is no error", "", filter + "ResponseOverride, responseOverride: {responses: [{statuses: [200], body: a}]}}]}]}]}",
+		[]string{filter0 + ".responseOverride.responses[0].statuses[0]: Invalid value: 200"}},
 	{"a pattern that is not ASCII", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/ä, substitution: /b}}]}]}]}",
 		[]string{filter0 + ".pathRegexRewrite.pattern: Invalid value"}},
 	{"groups as nginx writes them", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/a/(.*), substitution: /$1}}]}]}]}",
