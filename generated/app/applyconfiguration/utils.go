@@ -131,6 +131,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ObjectReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("OutlierDetection"):
 		return &appv1.OutlierDetectionApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("OverriddenResponse"):
+		return &appv1.OverriddenResponseApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PathMatch"):
 		return &appv1.PathMatchApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PathModifier"):
@@ -167,6 +169,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RequestRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResponseCache"):
 		return &appv1.ResponseCacheApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ResponseOverride"):
+		return &appv1.ResponseOverrideApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ResponseOverrideBackendRef"):
+		return &appv1.ResponseOverrideBackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Route"):
 		return &appv1.RouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteFilter"):

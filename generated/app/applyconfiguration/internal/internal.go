@@ -1103,6 +1103,27 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: consecutiveErrors
       type:
         scalar: numeric
+- name: gateway.api.app.v1.OverriddenResponse
+  map:
+    fields:
+    - name: backendRef
+      type:
+        namedType: gateway.api.app.v1.ResponseOverrideBackendRef
+    - name: body
+      type:
+        scalar: string
+    - name: contentType
+      type:
+        scalar: string
+    - name: statusCode
+      type:
+        scalar: numeric
+    - name: statuses
+      type:
+        list:
+          elementType:
+            scalar: numeric
+          elementRelationship: associative
 - name: gateway.api.app.v1.PathMatch
   map:
     fields:
@@ -1399,6 +1420,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sizeMiB
       type:
         scalar: numeric
+- name: gateway.api.app.v1.ResponseOverride
+  map:
+    fields:
+    - name: responses
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.OverriddenResponse
+          elementRelationship: atomic
+- name: gateway.api.app.v1.ResponseOverrideBackendRef
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: port
+      type:
+        scalar: numeric
+      default: 0
 - name: gateway.api.app.v1.Route
   map:
     fields:
@@ -1632,6 +1673,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: responseHeaderModifier
       type:
         namedType: gateway.api.app.v1.HeaderFilter
+    - name: responseOverride
+      type:
+        namedType: gateway.api.app.v1.ResponseOverride
     - name: type
       type:
         scalar: string

@@ -51,6 +51,8 @@ type RuleFilterApplyConfiguration struct {
 	// Replace what a regular expression matches in the path: of the request for a backend, or of the URL that a
 	// RequestRedirect beside it leads to.
 	PathRegexRewrite *PathRegexRewriteApplyConfiguration `json:"pathRegexRewrite,omitempty"`
+	// Replace errors of backends.
+	ResponseOverride *ResponseOverrideApplyConfiguration `json:"responseOverride,omitempty"`
 }
 
 // RuleFilterApplyConfiguration constructs a declarative configuration of the RuleFilter type for use with
@@ -184,5 +186,13 @@ func (b *RuleFilterApplyConfiguration) WithHeaderVariables(value *HeaderVariable
 // If called multiple times, the PathRegexRewrite field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithPathRegexRewrite(value *PathRegexRewriteApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.PathRegexRewrite = value
+	return b
+}
+
+// WithResponseOverride sets the ResponseOverride field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResponseOverride field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithResponseOverride(value *ResponseOverrideApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.ResponseOverride = value
 	return b
 }
