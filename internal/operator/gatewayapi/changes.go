@@ -122,25 +122,41 @@ func (c *Controller) takeQuiet() map[source.Object]bool {
 func (c *Controller) change(seen *observed, tasks []task) bool {
 	for _, task := range tasks {
 		seen.look[task.Object] = true
-		if task.changed && !c.changeOne(seen, task.Object) {
-			return false
+	}
+	for id := range seen.look {
+		// Of another generation, a task tells.
+		if object := c.object(id); object != nil && c.versions[id].of(object) {
+			c.noteVersion(id, object)
 		}
 	}
-	return true
+	return !slices.ContainsFunc(tasks, func(task task) bool { return task.changed && !c.changeOne(seen, task.Object) })
+}
+
+// object returns an object with a status, or a RouteFilter, as the caches have it; nil: there is none.
+func (c *Controller) object(id source.Object) metav1.Object {
+	informer := c.informer(resourceOf[id.Kind])
+	switch id.Kind {
+	case kindPolicy:
+		informer = c.inputs.Policies.Informer()
+	case kindFilter:
+		informer = c.inputs.Filters.Informer()
+	}
+	if informer == nil {
+		return nil
+	}
+	obj, _, _ := informer.GetStore().GetByKey(cache.NewObjectName(id.Namespace, id.Name).String()) // which never fails
+	object, _ := obj.(metav1.Object)
+	return object
 }
 
 func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 	switch id.Kind {
-	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute":
-		object := stored(c.informer(resourceOf[id.Kind]), id)
+	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", kindFilter:
+		object := c.object(id)
 		c.noteVersion(id, object)
 		if spec, _ := partsOf(object); spec != nil && len(seen.newOwn(id.Namespace, spec)) > 0 {
 			return false
 		}
-		return c.index.Change(id, object)
-	case kindFilter:
-		object := stored(c.inputs.Filters.Informer(), id)
-		c.noteVersion(id, object)
 		return c.index.Change(id, object)
 	case kindService: // the index knows
 		return true
@@ -154,16 +170,6 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || own.Status.Attachments == nil && proxypod.Parent(own) == "")
 	}
 	return false
-}
-
-// stored returns an object of a cache; nil: there is none.
-func stored(informer cache.SharedIndexInformer, id source.Object) metav1.Object {
-	if informer == nil {
-		return nil
-	}
-	obj, _, _ := informer.GetStore().GetByKey(cache.NewObjectName(id.Namespace, id.Name).String()) // which never fails
-	object, _ := obj.(metav1.Object)
-	return object
 }
 
 // changeLive takes in what the proxies of one of our Gateways run by now. Objects that waited for them are looked at,

@@ -85,10 +85,10 @@ type Controller struct {
 	written map[source.Object]written
 
 	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused what the API
-	// server has against one, and firstSeen the first version that was seen of each generation of an object.
-	applied   map[types.NamespacedName]applied
-	refused   map[types.NamespacedName]string
-	firstSeen map[source.Object]*version
+	// server has against one, and versions the newest generation of each object.
+	applied  map[types.NamespacedName]applied
+	refused  map[types.NamespacedName]string
+	versions map[source.Object]*version
 	// index, compilers and seen keep what was made of objects. isIncomplete says that all of them have to be looked at.
 	// faults are the objects that make the evaluation panic.
 	index        *source.Index
@@ -111,7 +111,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			workqueue.NewTypedItemExponentialFailureRateLimiter[source.Object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{}, quiet: map[source.Object]bool{},
 		pending: map[source.Object]write{}, written: map[source.Object]written{},
-		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{}, firstSeen: map[source.Object]*version{},
+		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{}, versions: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {

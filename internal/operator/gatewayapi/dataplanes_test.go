@@ -21,8 +21,8 @@ func TestWhatWasAppliedIsForgottenWithItsGateway(t *testing.T) {
 	f.remove(routeKind("Gateway"), "web", "shop")
 	f.remove(ownKind("Gateway"), "web", "shop")
 	f.settle()
-	if len(f.controller.applied) != 0 || len(f.controller.firstSeen) != 2 {
-		t.Errorf("remembered are %v and %v, want the HTTPRoute and the class alone", f.controller.applied, f.controller.firstSeen)
+	if len(f.controller.applied) != 0 || len(f.controller.versions) != 2 {
+		t.Errorf("remembered are %v and %v, want the HTTPRoute and the class alone", f.controller.applied, f.controller.versions)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -57,18 +56,19 @@ type now struct {
 	reading time.Duration
 }
 
-// version is the first resourceVersion that was seen of a generation. confirmed are the data planes whose proxies all
-// run it, by what the API server had.
+// version is a generation of an object.
 type version struct {
-	uid             types.UID
-	generation      int64
-	resourceVersion string
-	confirmed       map[source.Parent]bool
+	// first is the first resourceVersion that was seen.
+	first string
+	// object is the one that was seen last. Its status is written as it was seen then, not as the caches have it later.
+	object metav1.Object
+	// confirmed are the data planes whose proxies all run the generation, by what the API server had.
+	confirmed map[source.Parent]bool
 }
 
 // of reports whether it is that of an object as it is.
 func (v *version) of(object metav1.Object) bool {
-	return v != nil && v.uid == object.GetUID() && v.generation == object.GetGeneration()
+	return v != nil && v.object.GetUID() == object.GetUID() && v.object.GetGeneration() == object.GetGeneration()
 }
 
 // begin begins an evaluation.
@@ -127,17 +127,17 @@ func list[T metav1.Object](c *Controller, resource string) []T {
 
 // noteVersions notes the versions of all objects.
 func (c *Controller) noteVersions(o *observed) {
-	before := c.firstSeen
-	c.firstSeen = make(map[source.Object]*version, len(before))
+	before := c.versions
+	c.versions = make(map[source.Object]*version, len(before))
 	eachObject(&o.Objects, func(kind string, object metav1.Object) {
 		id := source.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
-		c.firstSeen[id] = before[id]
+		c.versions[id] = before[id]
 		c.noteVersion(id, object)
 		o.look[id] = true
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.written, func(id source.Object, _ written) bool { return c.firstSeen[id] == nil })
+	maps.DeleteFunc(c.written, func(id source.Object, _ written) bool { return c.versions[id] == nil })
 }
 
 // noteVersion notes the first version of a generation of an object; nil: the object is gone. Later versions differ in
@@ -145,12 +145,14 @@ func (c *Controller) noteVersions(o *observed) {
 func (c *Controller) noteVersion(id source.Object, object metav1.Object) {
 	switch {
 	case object == nil:
-		delete(c.firstSeen, id)
+		delete(c.versions, id)
 		c.mu.Lock()
 		delete(c.written, id)
 		c.mu.Unlock()
-	case !c.firstSeen[id].of(object):
-		c.firstSeen[id] = &version{object.GetUID(), object.GetGeneration(), object.GetResourceVersion(), map[source.Parent]bool{}}
+	case c.versions[id].of(object):
+		c.versions[id].object = object
+	default:
+		c.versions[id] = &version{object.GetResourceVersion(), object, map[source.Parent]bool{}}
 	}
 }
 
@@ -323,11 +325,11 @@ func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddr
 // Object reports whether all proxies of a data plane run an object. Before it does so for the first time for a
 // generation, it asks the API server: the caches may lack a pod that is about to receive traffic.
 func (o *observed) Object(parent source.Parent, resource string, object metav1.Object, of source.Object) bool {
-	first := o.controller.firstSeen[source.Object{Kind: source.KindOf(resource), Namespace: object.GetNamespace(), Name: object.GetName()}]
-	if first.confirmed[parent] {
+	version := o.controller.versions[source.Object{Kind: source.KindOf(resource), Namespace: object.GetNamespace(), Name: object.GetName()}]
+	if version.confirmed[parent] {
 		return true
 	}
-	isLive := func(live status.Live) bool { return live.Has(resource, object.GetNamespace(), first.resourceVersion) }
+	isLive := func(live status.Live) bool { return live.Has(resource, object.GetNamespace(), version.first) }
 	if !isLive(o.live[parent]) || !isLive(o.liveNow(parent)) {
 		if o.waiting[parent] == nil {
 			o.waiting[parent] = map[source.Object]bool{}
@@ -335,7 +337,7 @@ func (o *observed) Object(parent source.Parent, resource string, object metav1.O
 		o.waiting[parent][of] = true
 		return false
 	}
-	first.confirmed[parent] = true
+	version.confirmed[parent] = true
 	return true
 }
 

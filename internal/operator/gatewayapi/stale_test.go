@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/operator/children"
 )
@@ -84,6 +87,26 @@ func TestAStaleLeaderDoesNotTellAgentsOfAGatewayThatIsGone(t *testing.T) {
 	if own := f.ownGateway("web", "shop"); own != nil {
 		t.Errorf("there is %+v again", own)
 	}
+}
+
+// TestAStaleLeaderDoesNotChangeAStatusThatItSeesTooLate: while it waits for the answer to another write, its caches
+// learn what the next leader wrote.
+func TestAStaleLeaderDoesNotChangeAStatusThatItSeesTooLate(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(edited)
+	f.catchUp()
+	f.own.PrependReactor("patch", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+		newer := f.list(routeKind("Gateway"))[0].(*gatewayv1.Gateway)
+		newer.Status.Conditions[0].Message = "by the next leader"
+		f.putObject(routeKind("Gateway"), newer)
+		f.catchUpKind(routeKind("Gateway"))
+		return false, nil, nil
+	})
+	writes, err := f.sync()
+	must(t, err)
+	f.expectWrites(writes, "patch own gateways web/shop", "update gateways/status web/shop")
+	f.expectConditions(routeKind("Gateway"), "web", "shop", "Accepted=True Accepted: by the next leader")
 }
 
 func TestAStaleLeaderDoesNotDeleteAnOwnGatewayThatChanged(t *testing.T) {

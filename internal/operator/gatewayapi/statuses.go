@@ -38,19 +38,10 @@ type updater[T metav1.Object] interface {
 func (c *Controller) writeStatuses(evaluated *evaluation) {
 	now := metav1.NewTime(c.now())
 	for id := range evaluated.objects {
-		// Of an object that is newer than what was evaluated, a later task tells.
-		if object := c.object(id); object != nil && c.firstSeen[id].of(object) {
-			c.writeStatus(id, object, &evaluated.status, now)
+		if version := c.versions[id]; version != nil {
+			c.writeStatus(id, version.object, &evaluated.status, now)
 		}
 	}
-}
-
-// object returns an object with a status as the caches have it; nil: there is none.
-func (c *Controller) object(id source.Object) metav1.Object {
-	if id.Kind == kindPolicy {
-		return stored(c.inputs.Policies.Informer(), id)
-	}
-	return stored(c.informer(resourceOf[id.Kind]), id)
 }
 
 // writeStatus queues the status of an object if it differs from the wanted one.
