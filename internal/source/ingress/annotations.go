@@ -130,9 +130,9 @@ var serving = []Row{
 	{"upstream-hash-by", Differs, "BackendPolicy by address, path or header", setHashBy, ""},
 	{"upstream-hash-by-subset upstream-hash-by-subset-size", Differs, "the same key always gets the same endpoint", nil, "false"},
 	{"service-upstream", Differs, "requests go to the Service's endpoints themselves", nil, "false"},
-	{"default-backend", Lost, "no other Service answers when one has no endpoint: clients get 503", nil, ""},
-	{"custom-http-errors", Lost, "backends' own errors are passed on", nil, ""},
-	{"disable-proxy-intercept-errors", Harmless, "backends' own errors are passed on", nil, ""},
+	{"default-backend", Differs, "the Service of custom-http-errors. Without an endpoint, clients get 503", func(*settings, string) string { return withoutEndpoints }, ""},
+	{"custom-http-errors", Differs, "ResponseOverride, with the answers of default-backend", setErrors, ""},
+	{"disable-proxy-intercept-errors", Carried, "no ResponseOverride", part("custom-http-errors"), ""},
 	{"proxy-http-version", Harmless, "HTTP/1.1, or HTTP/2 by the appProtocol of the Service's port", nil, ""},
 	{"proxy-ssl-name", Carried, "BackendTLSPolicy", part("backend-protocol"), ""},
 	{

@@ -70,6 +70,8 @@ var wholes = map[string]map[string]string{
 	"x-forwarded-prefix":      {"rewrite-target": "/c"},
 	"limit-":                  {"limit-rps": "10"},
 	"auth-":                   {"auth-url": "http://login.a.svc/check"},
+	"custom-http-errors":      {"default-backend": "errors"},
+	"disable-proxy-":          {"default-backend": "errors", "custom-http-errors": "404"},
 	"mirror-":                 {"mirror-target": "http://b.a.svc$request_uri"},
 }
 
@@ -91,7 +93,8 @@ spec:
 			path = "/main"
 		}
 	}
-	return fmt.Sprintf(ingress, "main", "", "/main") + fmt.Sprintf(ingress, "other", strings.Join(all, ", "), path)
+	const service = "\n{apiVersion: v1, kind: Service, metadata: {name: errors}, spec: {ports: [{port: 80}]}}\n---"
+	return service + fmt.Sprintf(ingress, "main", "", "/main") + fmt.Sprintf(ingress, "other", strings.Join(all, ", "), path)
 }
 
 // TestSessionCookies has an Ingress with certificates: where nginx makes another cookie, it is noted.

@@ -194,6 +194,30 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// TestErrors: the Service of default-backend answers in place of errors, at its first port.
+func TestErrors(t *testing.T) {
+	const (
+		service = "\n{apiVersion: v1, kind: Service, metadata: {name: errors, namespace: a}, spec: {ports: [{port: 8080}, {port: 80}]}}\n---"
+		codes   = Prefix + "custom-http-errors: '503,404, 302,404,x'"
+		named   = ", " + Prefix + "default-backend: errors"
+	)
+	for _, test := range []struct{ text, override, note string }{
+		{pathOf("a", "web", "a.test", "/", codes+named) + service, "404 503 by errors:8080", "answers with 302 are passed on"},
+		{pathOf("a", "web", "a.test", "/", codes+named), "", "the port of Service errors is not known: give the Service too"},
+		{pathOf("a", "web", "a.test", "/", codes) + service, "", "name one in the annotation default-backend"},
+	} {
+		result, got := convertText(t, test.text), ""
+		for _, filter := range objects[*appv1.RouteFilter](result) {
+			for _, part := range filter.Spec.Filters[0].ResponseOverride.Responses {
+				got += fmt.Sprintf("%s by %s:%d", strings.Trim(fmt.Sprint(part.Statuses), "[]"), part.BackendRef.Name, part.BackendRef.Port)
+			}
+		}
+		if isNoted := func(note Note) bool { return strings.Contains(note.Text, test.note) }; got != test.override || !slices.ContainsFunc(result.Notes, isNoted) {
+			t.Errorf("got %q and the notes %q, want %q", got, result.Notes, test.override)
+		}
+	}
+}
+
 // TestConfiguration is about the controller's ConfigMap.
 func TestConfiguration(t *testing.T) {
 	const text = `

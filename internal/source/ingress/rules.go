@@ -127,6 +127,9 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 	if l.auth != nil {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: l.auth})
 	}
+	if len(l.override) > 0 {
+		extend(appv1.RuleFilter{Type: appv1.RuleFilterResponseOverride, ResponseOverride: &appv1.ResponseOverride{Responses: l.override}})
+	}
 	if l.replacement != nil {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterPathRegexRewrite, PathRegexRewrite: l.replacement})
 	}

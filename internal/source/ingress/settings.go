@@ -52,6 +52,8 @@ type settings struct {
 	authNamespace string
 	// redirect answers all requests of the Ingress.
 	redirect *gatewayv1.HTTPRequestRedirectFilter
+	// override has a Service answer in place of errors of backends.
+	override []appv1.OverriddenResponse
 	// upstreamHost and rewriteTarget are another host and path for the backend.
 	upstreamHost  string
 	rewriteTarget string
