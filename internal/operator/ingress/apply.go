@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -193,7 +194,7 @@ func (c *Controller) applyOne(ctx context.Context, one *desired, after metav1.Ti
 	}
 	object, err := client.Apply(ctx, one.Name, body, force)
 	if apierrors.IsConflict(err) && cached == nil {
-		err = c.findOwner(ctx, client, one.Subject, err)
+		err = c.findOwner(ctx, client, one, err)
 	}
 	return c.note(one, object, err)
 }
@@ -201,21 +202,29 @@ func (c *Controller) applyOne(ctx context.Context, one *desired, after metav1.Ti
 // isCurrent reports whether an object is as it was applied, and that is what is desired. If nobody else has written its
 // fields, the digest tells. Otherwise it has to be of the same generation.
 func isCurrent(cached *made, one *desired, last applied) bool {
-	return cached.Annotations[annotationDigest] == one.digest && cached.Labels[LabelClass] == one.class.Name &&
+	return cached.Annotations[source.AnnotationApplied] == one.digest && cached.Labels[source.LabelClass] == one.class.Name &&
 		(cached.unshared || last.digest == one.digest && last.uid == cached.UID && last.generation == cached.Generation)
 }
 
-// findOwner notes that a name is taken if the object with it is not ours. Then another name has to be found.
-func (c *Controller) findOwner(ctx context.Context, client dynamic.ResourceInterface, object source.Subject, conflict error) error {
-	found, err := client.Get(ctx, object.Name, metav1.GetOptions{})
+// findOwner notes that a name is taken if the object with it is not ours. Then another name has to be found, unless the
+// object was ours, and was adopted just now.
+func (c *Controller) findOwner(ctx context.Context, client dynamic.ResourceInterface, one *desired, conflict error) error {
+	found, err := client.Get(ctx, one.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && found.GetLabels()[source.LabelClass] != "" {
+		return conflict
+	}
+	var class *networkingv1.IngressClass
+	if err == nil {
+		class, err = c.kube.NetworkingV1().IngressClasses().Get(ctx, one.class.Name, metav1.GetOptions{})
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return conflict
 	case err != nil:
-		return fmt.Errorf("failed to get %s: %w", object, err)
-	case found.GetLabels()[LabelClass] == "":
+		return fmt.Errorf("failed to find out whose %s is: %w", one, err)
+	case !isAdopted(class):
 		c.mu.Lock()
-		c.taken[object] = true
+		c.taken[one.Subject] = true
 		c.mu.Unlock()
 	}
 	return conflict
@@ -270,7 +279,7 @@ func (c *Controller) cleanUp(ctx context.Context, wanted *evaluation) error {
 		for _, object := range list[*made](c.made[kind]) {
 			subject := source.Subject{Kind: kind, Namespace: object.Namespace, Name: object.Name}
 			switch {
-			case wanted.byName[subject] != nil, object.DeletionTimestamp != nil, wanted.waiting[object.Labels[LabelClass]] != "":
+			case wanted.byName[subject] != nil, object.DeletionTimestamp != nil, wanted.waiting[object.Labels[source.LabelClass]] != "":
 				continue
 			case c.unneeded[subject].IsZero():
 				unneeded[subject] = now
@@ -279,7 +288,7 @@ func (c *Controller) cleanUp(ctx context.Context, wanted *evaluation) error {
 			}
 			left := settling - now.Sub(unneeded[subject])
 			switch {
-			case c.isBlocked(object.Labels[LabelClass], object.Namespace):
+			case c.isBlocked(object.Labels[source.LabelClass], object.Namespace):
 			case object.hostnames == nil && left > 0:
 				c.queue.AddAfter(everything, left)
 			default:

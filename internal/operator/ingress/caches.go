@@ -32,17 +32,13 @@ import (
 const discoverInterval = 10 * time.Second
 
 // resources are the kinds that Ingresses become.
-var resources = map[string]schema.GroupVersionResource{
-	"Gateway":          schema.GroupVersion(gatewayv1.GroupVersion).WithResource("gateways"),
-	"ListenerSet":      schema.GroupVersion(gatewayv1.GroupVersion).WithResource("listenersets"),
-	"HTTPRoute":        schema.GroupVersion(gatewayv1.GroupVersion).WithResource("httproutes"),
-	"TLSRoute":         schema.GroupVersion(gatewayv1.GroupVersion).WithResource("tlsroutes"),
-	"ReferenceGrant":   schema.GroupVersion(gatewayv1.GroupVersion).WithResource("referencegrants"),
-	"BackendTLSPolicy": schema.GroupVersion(gatewayv1.GroupVersion).WithResource("backendtlspolicies"),
-	"GatewayConfig":    appv1.SchemeGroupVersion.WithResource("gatewayconfigs"),
-	"RouteFilter":      appv1.SchemeGroupVersion.WithResource("routefilters"),
-	"BackendPolicy":    appv1.SchemeGroupVersion.WithResource("backendpolicies"),
-}
+var resources = func() map[string]schema.GroupVersionResource {
+	all := map[string]schema.GroupVersionResource{}
+	for _, made := range source.Kinds() {
+		all[made.Kind] = made.Resource
+	}
+	return all
+}()
 
 // made is what is kept of an object that was made of Ingresses.
 type made struct {
@@ -61,7 +57,7 @@ type made struct {
 // addMade adds the cache of a kind.
 func (c *Controller) addMade(kind string) error {
 	informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, resources[kind], metav1.NamespaceAll, 0, cache.Indexers{},
-		func(list *metav1.ListOptions) { list.LabelSelector = LabelClass }).Informer()
+		func(list *metav1.ListOptions) { list.LabelSelector = source.LabelClass }).Informer()
 	if err := informer.SetTransform(keep); err != nil {
 		return fmt.Errorf("failed to set what is kept of objects: %w", err)
 	}
@@ -84,8 +80,8 @@ func keep(obj any) (any, error) {
 	kept := &made{unshared: true, ObjectMeta: metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 		Generation: object.GetGeneration(), CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
-		Labels:      map[string]string{LabelClass: object.GetLabels()[LabelClass]},
-		Annotations: map[string]string{annotationDigest: object.GetAnnotations()[annotationDigest]},
+		Labels:      map[string]string{source.LabelClass: object.GetLabels()[source.LabelClass]},
+		Annotations: map[string]string{source.AnnotationApplied: object.GetAnnotations()[source.AnnotationApplied]},
 	}}
 	for _, entry := range object.GetManagedFields() {
 		kept.unshared = kept.unshared && (entry.Manager == fieldManager || entry.Subresource == "status")

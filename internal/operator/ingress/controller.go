@@ -27,12 +27,8 @@ import (
 )
 
 const (
-	// LabelClass is on everything that is made of Ingresses; its value is the name of their class.
-	LabelClass = "app.example.com/ingress-class"
 	// fieldManager owns the fields of what is made, and the addresses in the status of Ingresses.
 	fieldManager = "gateway-operator-ingress"
-	// annotationDigest is the digest of what was applied of an object.
-	annotationDigest = "app.example.com/applied"
 
 	// interval is the least time between two looks at everything. With many Ingresses, it is pauseFactor times as long as
 	// the look before took: the operator uses a fifth of a core at most.
@@ -248,7 +244,7 @@ func (c *Controller) observe() *observed {
 		o.configMaps[nameOf(configMap)] = configMap
 	}
 	for _, grant := range list[*gatewayv1.ReferenceGrant](c.grants) {
-		if grant.Labels[LabelClass] == "" {
+		if grant.Labels[source.LabelClass] == "" {
 			o.grants = append(o.grants, grant)
 		}
 	}

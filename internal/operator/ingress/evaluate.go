@@ -104,6 +104,8 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 func (c *Controller) configurationOf(class *networkingv1.IngressClass, all map[types.NamespacedName]*corev1.ConfigMap) (*corev1.ConfigMap, string) {
 	parameters := class.Spec.Parameters
 	switch {
+	case isAdopted(class):
+		return nil, "what was made of its Ingresses was adopted: delete them, and the IngressClass"
 	case len(class.Name) > validation.LabelValueMaxLength:
 		return nil, fmt.Sprintf("its name is longer than %d characters", validation.LabelValueMaxLength)
 	case parameters == nil:
@@ -119,6 +121,11 @@ func (c *Controller) configurationOf(class *networkingv1.IngressClass, all map[t
 	return all[name], ""
 }
 
+func isAdopted(class *networkingv1.IngressClass) bool {
+	_, is := class.Annotations[source.AnnotationAdopted]
+	return is
+}
+
 // takenNames returns the names that are not free: of objects of others, and of what was made of classes that wait.
 func (c *Controller) takenNames(waiting map[string]string) []source.Subject {
 	var taken []source.Subject
@@ -129,7 +136,7 @@ func (c *Controller) takenNames(waiting map[string]string) []source.Subject {
 	}
 	for kind, informer := range c.made {
 		for _, object := range list[*made](informer) {
-			if waiting[object.Labels[LabelClass]] != "" {
+			if waiting[object.Labels[source.LabelClass]] != "" {
 				taken = append(taken, source.Subject{Kind: kind, Namespace: object.Namespace, Name: object.Name})
 			}
 		}
@@ -164,7 +171,7 @@ func newDesired(object source.Object, class *networkingv1.IngressClass, owners [
 	delete(content, "status")
 	one := &desired{Subject: subjectOf(object), class: class, owners: owners, body: &unstructured.Unstructured{Object: content}}
 	one.body.SetCreationTimestamp(metav1.Time{})
-	one.body.SetLabels(map[string]string{LabelClass: class.Name})
+	one.body.SetLabels(map[string]string{source.LabelClass: class.Name})
 	var refs []metav1.OwnerReference
 	for _, owner := range owners {
 		if owner.Namespace == object.GetNamespace() {
@@ -181,7 +188,7 @@ func newDesired(object source.Object, class *networkingv1.IngressClass, owners [
 		}
 	}
 	one.digest = digestOf(one.body.Object)
-	one.body.SetAnnotations(map[string]string{annotationDigest: one.digest})
+	one.body.SetAnnotations(map[string]string{source.AnnotationApplied: one.digest})
 	return one
 }
 

@@ -108,7 +108,7 @@ var (
 	IngressPermissions = []Permission{
 		{networkingv1.GroupName, "ingresses", read},
 		{networkingv1.GroupName, "ingresses/status", []string{"patch"}},
-		{networkingv1.GroupName, "ingressclasses", read},
+		{networkingv1.GroupName, "ingressclasses", []string{"get", "list", "watch"}},
 		{gatewayv1.GroupName, "backendtlspolicies", replace},
 		{gatewayv1.GroupName, "httproutes", replace},
 		{gatewayv1.GroupName, "listenersets", replace},

@@ -173,9 +173,6 @@ func (t *translator) site(class string) *site {
 	return t.sites[class]
 }
 
-// Controller is that of the IngressClasses whose Ingresses the operator serves.
-const Controller = "app.example.com/ingress"
-
 // isController reports whether a class is for Ingresses of ingress-nginx, as far as known.
 func (t *translator) isController(class string) bool {
 	for _, other := range t.Classes {

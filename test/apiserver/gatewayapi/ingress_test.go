@@ -24,6 +24,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/plugintest"
 	"gateway/test/internal/testenv"
 )
 
@@ -107,15 +108,25 @@ func TestIngress(t *testing.T) {
 		expectAddress(t, api, "guarded", false)
 	})
 	t.Run("the Ingress goes", func(t *testing.T) {
-		server.Kubectl(t, "-n", "front", "delete", "ingress", "shop", "guarded")
-		expectHost(t, port, "shop.test", 404, "")
-		testenv.Eventually(t, soon, "everything to go", func(context.Context) error {
-			const kinds = "gateways.gateway.networking.k8s.io,listenersets,httproutes,referencegrants,gatewayconfigs,routefilters"
-			if left := server.Kubectl(t, "get", kinds, "-A", "-l", "app.example.com/ingress-class", "-o", "name"); left != "" {
-				return fmt.Errorf("there is %s", left)
-			}
-			return nil
-		})
+		apply(t, strings.NewReplacer("name: shop\n", "name: leaving\n", "shop.test", "leaving.test").Replace(shopIngress))
+		expectHost(t, port, "leaving.test", 200, "front/web")
+		server.Kubectl(t, "-n", "front", "delete", "ingress", "leaving")
+		expectHost(t, port, "leaving.test", 404, "")
+		expectNothing(t, "gateway", "leaving")
+	})
+	t.Run("adopted", func(t *testing.T) { testAdopted(t, api, port) })
+}
+
+// expectNothing waits until nothing is left of a class with a part of a name.
+func expectNothing(t *testing.T, class, part string) {
+	t.Helper()
+	const kinds = "gateways.gateway.networking.k8s.io,listenersets,httproutes,referencegrants,gatewayconfigs,routefilters"
+	testenv.Eventually(t, soon, "all of it to go", func(context.Context) error {
+		left := server.Kubectl(t, "get", kinds, "-A", "-l", "app.example.com/ingress-class="+class, "-o", "name")
+		if strings.Contains(left, part) {
+			return fmt.Errorf("there is %s", left)
+		}
+		return nil
 	})
 }
 
@@ -202,7 +213,35 @@ spec:
 		return err
 	})
 	server.Kubectl(t, "-n", "front", "delete", "ingress", "third")
+	expectNothing(t, "third", "third")
 	server.Kubectl(t, "delete", "ingressclass", "third")
+}
+
+// testAdopted: what was made of the Ingresses of a class stays without them, and is as it was.
+func testAdopted(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	plugin := filepath.Join(plugintest.Build(t, testenv.MustRoot(t)), "kubectl-gateway")
+	before, err := api.GatewayV1().Gateways(gateways).Get(t.Context(), "gateway", metav1.GetOptions{})
+	must(t, err)
+	out := testenv.Run(t, ".", nil, plugin, "adopt", "gateway", "--kubeconfig", server.Kubeconfig)
+	if !strings.Contains(out, "HTTPRoute front/gateway-shop-test\n") || !strings.HasPrefix(out, "Gateway gateway-ingress/gateway\nGatewayConfig gateway-ingress/gateway\n") {
+		t.Errorf("it adopts\n%s", out)
+	}
+	expectEvent(t, "IngressClass", "gateway", corev1.EventTypeWarning, "Waiting", "what was made of its Ingresses was adopted: delete them, and the IngressClass")
+	server.Kubectl(t, "-n", "front", "delete", "ingress", "shop", "guarded")
+	server.Kubectl(t, "delete", "ingressclass", "gateway")
+	expectHost(t, port, "shop.test", 200, "front/second")
+	after, err := api.GatewayV1().Gateways(gateways).Get(t.Context(), "gateway", metav1.GetOptions{})
+	if err != nil || after.UID != before.UID || after.Generation != before.Generation {
+		t.Errorf("the Gateway has changed: %v", err)
+	}
+	routes, err := api.GatewayV1().HTTPRoutes("front").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	for _, route := range routes.Items {
+		if len(route.OwnerReferences) > 0 || strings.HasSuffix(route.Name, "-02") {
+			t.Errorf("HTTPRoute %s has the owners %v", route.Name, route.OwnerReferences)
+		}
+	}
 }
 
 // expectHost waits until a request for a host is answered with a status and a text.

@@ -4,6 +4,7 @@ package command
 import (
 	"github.com/spf13/cobra"
 
+	"gateway/cmd/kubectl-gateway/internal/adopt"
 	"gateway/cmd/kubectl-gateway/internal/apply"
 	"gateway/cmd/kubectl-gateway/internal/check"
 	"gateway/cmd/kubectl-gateway/internal/cli"
@@ -23,6 +24,6 @@ import (
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), render.NewCommand(options),
-		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), try.NewCommand(options),
+		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), adopt.NewCommand(options), try.NewCommand(options),
 		compare.NewCommand(options), check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }
