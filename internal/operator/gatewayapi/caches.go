@@ -48,7 +48,6 @@ var resourceOf = map[string]string{
 
 // Other kinds. Objects of kindProxies are those of our Gateways that reports and EndpointSlices are of.
 const (
-	kindOwn       = "Gateway of our own"
 	kindService   = "Service"
 	kindProxies   = "proxies"
 	kindNamespace = "Namespace"
@@ -73,7 +72,7 @@ type input struct {
 
 func (i *Inputs) informers() []input {
 	return []input{
-		{i.Gateways.Informer(), resourceOwn, kindOwn, false},
+		{i.Gateways.Informer(), resourceOwn, source.KindOwn, false},
 		{i.Services.Core().V1().Services().Informer(), "services", kindService, false},
 		{i.Proxies, "gatewayproxies", kindProxies, false},
 		{i.Endpoints, "endpointslices", kindProxies, false},
@@ -108,7 +107,7 @@ func (c *Controller) fill(ctx context.Context, name string, informer cache.Share
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stalled[name] = true
-	c.queue.Add(resourceTask(name))
+	c.queue.Add(rebuild)
 }
 
 // discover starts the informers of those resources that the cluster has by now.
@@ -140,12 +139,10 @@ func (c *Controller) discover(ctx context.Context) {
 	maps.Copy(c.served, found) // all of them, before the first one has its objects: nothing is ready before
 	c.discovered = true
 	c.mu.Unlock()
-	for name := range found {
-		c.queue.Add(resourceTask(name))
-	}
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) > 0 {
 		logging.Infof("Looking after objects of the Gateway API: %s", strings.Join(names, ", "))
+		c.queue.Add(rebuild)
 	}
 	for _, name := range names {
 		c.fill(ctx, name, found[name])
@@ -161,13 +158,10 @@ func (c *Controller) recover() {
 		if !slices.Contains(missing, name) {
 			logging.Infof("The API server has listed %s after all", name)
 			delete(c.stalled, name)
-			c.queue.Add(resourceTask(name))
+			c.queue.Add(rebuild)
 		}
 	}
 }
-
-// resourceTask is to look at everything because a resource is served, has stalled, or has not any more.
-func resourceTask(name string) task { return task{source.Object{Kind: name}, true} }
 
 func resourcesOf(list *metav1.APIResourceList) []string {
 	var names []string

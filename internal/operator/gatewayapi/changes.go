@@ -23,6 +23,9 @@ type task struct {
 	changed bool
 }
 
+// rebuild is to look at everything: after a failure, or when another kind is listed, or is not in time.
+var rebuild = task{changed: true}
+
 // handle notes which objects of a kind change.
 func (c *Controller) handle(kind string, informer cache.SharedIndexInformer) error {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -72,7 +75,7 @@ func differs(kind string, old, new any) bool {
 		return true
 	case kindNamespace:
 		return !maps.Equal(old.(metav1.Object).GetLabels(), new.(metav1.Object).GetLabels())
-	case kindOwn:
+	case source.KindOwn:
 		before, ok := old.(*appv1.Gateway)
 		after, isOwn := new.(*appv1.Gateway)
 		isResync := ok && isOwn && before.ResourceVersion == after.ResourceVersion // everything is looked at
@@ -154,10 +157,7 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", kindFilter:
 		object := c.object(id)
 		c.noteVersion(id, object)
-		if spec, _ := partsOf(object); spec != nil && len(seen.newOwn(id.Namespace, spec)) > 0 {
-			return false
-		}
-		return c.index.Change(id, object)
+		return c.index.Change(id, object) && len(seen.newOwn(object)) == 0
 	case kindService: // the index knows
 		return true
 	case kindProxies:
@@ -165,7 +165,9 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 	case kindBinding:
 		seen.otherBindings = true
 		return true
-	case kindOwn:
+	case kindNamespace:
+		return !c.index.SelectsNamespaces()
+	case source.KindOwn:
 		own := c.ownGateway(id.Namespace, id.Name)
 		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || own.Status.Attachments == nil && proxypod.Parent(own) == "")
 	}

@@ -89,7 +89,7 @@ type Controller struct {
 	applied  map[types.NamespacedName]applied
 	refused  map[types.NamespacedName]string
 	versions map[source.Object]*version
-	// index, compilers and seen keep what was made of objects. isIncomplete says that all of them have to be looked at.
+	// index, compilers and seen keep what was made of objects. isIncomplete says that nobody knows which of it is done.
 	// faults are the objects that make the evaluation panic.
 	index        *source.Index
 	compilers    map[source.Parent]*compiled
@@ -167,26 +167,23 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		if !children.OnlyOutdated(err) {
 			logging.Errorf("Trying again later: failed to look after the Gateway API: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
-		c.queue.AddRateLimited(first) // the next sync looks at everything
+		c.queue.AddRateLimited(rebuild)
 	}
 	return true
 }
 
-// syncSafely is sync with a time limit, and with a panic as an error. After an error, the next one looks at everything.
+// syncSafely is sync with a time limit, and with a panic as an error.
 func (c *Controller) syncSafely(ctx context.Context, tasks []task) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	isIncomplete := c.isIncomplete
-	c.isIncomplete = true
-	err := safely(func() error { return c.sync(ctx, tasks, isIncomplete) })
-	c.isIncomplete = err != nil
-	return err
+	return safely(func() error { return c.sync(ctx, tasks) })
 }
 
 // sync makes everything as it should be that the tasks matter to. Statuses are written by other goroutines.
-func (c *Controller) sync(ctx context.Context, tasks []task, isIncomplete bool) error {
+func (c *Controller) sync(ctx context.Context, tasks []task) error {
 	begin := time.Now()
-	wanted := c.evaluateChanged(ctx, tasks, isIncomplete)
+	wanted := c.evaluateChanged(ctx, tasks)
+	c.isIncomplete = true
 	if wanted == nil {
 		seen, err := c.observe(ctx)
 		if err != nil {
@@ -201,6 +198,7 @@ func (c *Controller) sync(ctx context.Context, tasks []task, isIncomplete bool) 
 	c.noteRefused(wanted)
 	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
 	c.writeStatuses(wanted)
+	c.isIncomplete = false
 	c.pause = max(interval, pauseFactor*(time.Since(begin)-c.seen.reading))
 	return errors.Join(err, c.seen.readErr)
 }

@@ -148,13 +148,13 @@ func TestAnEditLooksAtWhatItChanges(t *testing.T) {
 	} {
 		test.edit()
 		f.catchUp()
-		wanted := f.controller.evaluateChanged(t.Context(), []task{{test.task, true}}, false)
+		wanted := f.controller.evaluateChanged(t.Context(), []task{{test.task, true}})
 		if wanted == nil {
 			t.Errorf("%s: everything is looked at", test.what)
 			continue
 		}
 		delete(wanted.objects, test.task)
-		delete(wanted.objects, source.Object{Kind: kindOwn, Namespace: "web", Name: "shop"}) // it has no status here
+		delete(wanted.objects, source.Object{Kind: source.KindOwn, Namespace: "web", Name: "shop"}) // it has no status here
 		for _, id := range test.want {
 			if id != test.task && !wanted.objects[id] {
 				t.Errorf("%s: %+v is not looked at", test.what, id)

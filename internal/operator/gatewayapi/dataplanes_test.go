@@ -76,6 +76,9 @@ func TestAnOwnGatewayThatIsRefused(t *testing.T) {
 		f.expectConditions(routeKind("Gateway"), "web", "shop",
 			`Programmed=False Invalid: Gateway.app.example.com "shop" is invalid: spec.pods.kind: Invalid value: "DaemonSet": it cannot change`)
 	}
+	if f.controller.evaluateChanged(t.Context(), nil) == nil {
+		t.Error("everything is looked at for each edit of another object")
+	}
 	f.put(shop)
 	f.settle()
 	f.program("web", "shop")

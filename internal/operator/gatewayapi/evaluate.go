@@ -43,9 +43,6 @@ type compiled struct {
 	problems map[source.Object][]model.Problem
 }
 
-// retryFaults is to look again at the objects that made the evaluation panic.
-var retryFaults = task{source.Object{Kind: "faults"}, true}
-
 // fault is a panic that an object caused.
 type fault struct {
 	generation int64
@@ -54,13 +51,13 @@ type fault struct {
 }
 
 // evaluateChanged returns what is to be changed because of tasks; nil: everything has to be evaluated.
-func (c *Controller) evaluateChanged(ctx context.Context, tasks []task, isIncomplete bool) (result *evaluation) {
+func (c *Controller) evaluateChanged(ctx context.Context, tasks []task) (result *evaluation) {
 	for _, task := range tasks {
 		if c.index != nil && task.Kind == kindService { // Replace does not look at Services
 			c.index.ChangeService(task.Namespace, task.Name)
 		}
 	}
-	if isIncomplete || c.index == nil || len(c.faults) > 0 || len(c.seen.stalled) > 0 || len(c.stalledResources()) > 0 {
+	if c.isIncomplete || c.index == nil || len(c.faults) > 0 || len(c.seen.stalled) > 0 || len(c.stalledResources()) > 0 {
 		return nil
 	}
 	c.seen.begin(ctx)
@@ -87,7 +84,7 @@ func (c *Controller) evaluate(seen *observed) (*evaluation, error) {
 			c.forgetFaults(faulty)
 			mark(seen, faulty, c.faults, &result.status)
 			if len(faulty) > 0 {
-				c.queue.AddAfter(retryFaults, retryFaulty)
+				c.queue.AddAfter(rebuild, retryFaulty)
 			}
 			return result, nil
 		}
@@ -106,12 +103,12 @@ func (c *Controller) knownFaults(seen *observed) map[metav1.Object]bool {
 	if len(c.faults) == 0 {
 		return faulty
 	}
-	for _, object := range objectsOf(&seen.Objects) {
+	seen.Each(func(_ string, object metav1.Object) {
 		known, ok := c.faults[object.GetUID()]
 		if ok && known.generation == object.GetGeneration() && c.now().Sub(known.at) < retryFaulty {
 			faulty[object] = true
 		}
-	}
+	})
 	return faulty
 }
 
@@ -141,11 +138,14 @@ func (c *Controller) noteFault(object metav1.Object, cause error) {
 // findFault returns an object that makes the evaluation panic, nil if it panics without any object. It is the last of
 // the shortest list of first objects that panics, which takes a dozen tries among thousands.
 func (c *Controller) findFault(seen *observed, faulty map[metav1.Object]bool) metav1.Object {
-	all := slices.DeleteFunc(objectsOf(&seen.Objects), func(object metav1.Object) bool { return faulty[object] })
-	places := make(map[metav1.Object]int, len(all))
-	for i, object := range all {
-		places[object] = i
-	}
+	var all []metav1.Object
+	places := map[metav1.Object]int{}
+	seen.Each(func(_ string, object metav1.Object) {
+		if !faulty[object] {
+			places[object] = len(all)
+			all = append(all, object)
+		}
+	})
 	first := sort.Search(len(all)+1, func(n int) bool {
 		_, cause := c.try(seen, func(object metav1.Object) bool {
 			place, ok := places[object]
@@ -162,7 +162,7 @@ func (c *Controller) findFault(seen *observed, faulty map[metav1.Object]bool) me
 // try evaluates the objects that keep selects.
 func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result *evaluation, err error) {
 	err = safely(func() error {
-		objects := only(&seen.Objects, keep)
+		objects := seen.Only(func(_ string, object metav1.Object) bool { return keep(object) })
 		if c.index == nil {
 			c.index = source.NewIndex(objects)
 		} else {
@@ -242,51 +242,4 @@ func safely(do func() error) (err error) {
 		}
 	}()
 	return do()
-}
-
-// objectsOf returns all objects, owners first.
-func objectsOf(o *source.Objects) []metav1.Object {
-	var all []metav1.Object
-	eachObject(o, func(_ string, object metav1.Object) { all = append(all, object) })
-	return all
-}
-
-// eachObject calls f for all objects, owners first.
-func eachObject(o *source.Objects, f func(kind string, object metav1.Object)) {
-	eachOf("GatewayClass", o.Classes, f)
-	eachOf("Gateway", o.Gateways, f)
-	eachOf(kindOwn, o.Own, f)
-	eachOf("ListenerSet", o.ListenerSets, f)
-	eachOf("ReferenceGrant", o.Grants, f)
-	eachOf(kindFilter, o.Filters, f)
-	eachOf("BackendTLSPolicy", o.Policies, f)
-	eachOf(kindPolicy, o.BackendPolicies, f)
-	eachOf("HTTPRoute", o.HTTPRoutes, f)
-	eachOf("GRPCRoute", o.GRPCRoutes, f)
-	eachOf("TLSRoute", o.TLSRoutes, f)
-	eachOf("TCPRoute", o.TCPRoutes, f)
-	eachOf("UDPRoute", o.UDPRoutes, f)
-}
-
-func eachOf[T metav1.Object](kind string, objects []T, f func(kind string, object metav1.Object)) {
-	for _, object := range objects {
-		f(kind, object)
-	}
-}
-
-// only returns the objects that keep selects.
-func only(o *source.Objects, keep func(metav1.Object) bool) source.Objects {
-	some := *o
-	some.Classes, some.Gateways, some.Own = kept(o.Classes, keep), kept(o.Gateways, keep), kept(o.Own, keep)
-	some.ListenerSets, some.Grants = kept(o.ListenerSets, keep), kept(o.Grants, keep)
-	some.Filters, some.Policies = kept(o.Filters, keep), kept(o.Policies, keep)
-	some.BackendPolicies = kept(o.BackendPolicies, keep)
-	some.HTTPRoutes, some.GRPCRoutes = kept(o.HTTPRoutes, keep), kept(o.GRPCRoutes, keep)
-	some.TLSRoutes, some.TCPRoutes = kept(o.TLSRoutes, keep), kept(o.TCPRoutes, keep)
-	some.UDPRoutes = kept(o.UDPRoutes, keep)
-	return some
-}
-
-func kept[T metav1.Object](objects []T, keep func(metav1.Object) bool) []T {
-	return slices.DeleteFunc(slices.Clone(objects), func(object T) bool { return !keep(object) })
 }

@@ -43,7 +43,7 @@ func mark(seen *observed, faulty map[metav1.Object]bool, faults map[types.UID]fa
 	}
 	m.listenerSets()
 	m.policies()
-	eachRoute(&seen.Objects, m.route)
+	seen.Each(m.route)
 }
 
 // accepted is the condition of a faulty object.
@@ -170,9 +170,11 @@ func (m *marker) policies() {
 
 // route marks a route at those of its parents that are ours. At parents that stay unchanged, it leaves the entry as it
 // is.
-func (m *marker) route(
-	kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus,
-) {
+func (m *marker) route(kind string, route metav1.Object) {
+	if !source.IsRoute(kind) {
+		return
+	}
+	spec, status := partsOf(route)
 	object := source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}
 	held := m.faulty[route] || m.needsStalled(route)
 	wanted := slices.DeleteFunc(m.wanted.Routes[object], func(said gatewayv1.RouteParentStatus) bool {

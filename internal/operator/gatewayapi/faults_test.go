@@ -213,7 +213,7 @@ func TestAPanicWithoutAnObjectIsAnError(t *testing.T) {
 	f := newFixture(t, shop)
 	f.settle()
 	panicAt(f, f.inputs.Gateways.Informer())
-	f.controller.queue.Add(task{source.Object{Kind: kindOwn, Namespace: "web", Name: "bad"}, true})
+	f.controller.queue.Add(task{source.Object{Kind: source.KindOwn, Namespace: "web", Name: "bad"}, true})
 	writes, err := f.sync()
 	if err == nil || !strings.HasPrefix(err.Error(), wrongType+"*v1.Gateway") {
 		t.Errorf("got %v", err)

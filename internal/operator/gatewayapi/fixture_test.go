@@ -26,6 +26,7 @@ import (
 	appinformers "gateway/generated/app/informers/externalversions"
 	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
+	source "gateway/internal/source/gatewayapi"
 )
 
 // fixture is a Controller on a fake API server. Its informers do not run: the caches hold what catchUp copied into
@@ -182,7 +183,7 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 func nameOfKind(kind schema.GroupVersionKind) string {
 	switch kind {
 	case ownKind("Gateway"):
-		return kindOwn
+		return source.KindOwn
 	case ownKind("GatewayProxy"), endpointSlices:
 		return kindProxies
 	}
@@ -213,7 +214,11 @@ func (f *fixture) syncOnce(ctx context.Context) error {
 		f.controller.queue.Done(next)
 		tasks = append(tasks, next)
 	}
-	return f.controller.syncSafely(ctx, tasks)
+	err := f.controller.syncSafely(ctx, tasks)
+	if err != nil {
+		f.later[rebuild] = true
+	}
+	return err
 }
 
 // mustSync lets the caches catch up and calls the Controller once; that must succeed. It returns what was written.

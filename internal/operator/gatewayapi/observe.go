@@ -129,7 +129,7 @@ func list[T metav1.Object](c *Controller, resource string) []T {
 func (c *Controller) noteVersions(o *observed) {
 	before := c.versions
 	c.versions = make(map[source.Object]*version, len(before))
-	eachObject(&o.Objects, func(kind string, object metav1.Object) {
+	o.Each(func(kind string, object metav1.Object) {
 		id := source.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 		c.versions[id] = before[id]
 		c.noteVersion(id, object)
@@ -174,8 +174,8 @@ func (o *observed) addOwn() error {
 		}
 	}
 	var errs []error
-	eachRoute(&o.Objects, func(_ string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, _ *gatewayv1.RouteStatus) {
-		for parent, own := range o.newOwn(route.GetNamespace(), spec) {
+	o.Each(func(_ string, object metav1.Object) {
+		for parent, own := range o.newOwn(object) {
 			o.Own = append(o.Own, own)
 			errs = append(errs, o.addLive(parent, own))
 		}
@@ -184,36 +184,23 @@ func (o *observed) addOwn() error {
 }
 
 // newOwn returns our Gateways that a route is the first to name, and notes the names of all that it names.
-func (o *observed) newOwn(namespace string, spec *gatewayv1.CommonRouteSpec) map[source.Parent]*appv1.Gateway {
-	var found map[source.Parent]*appv1.Gateway
+func (o *observed) newOwn(object metav1.Object) map[source.Parent]*appv1.Gateway {
+	found := map[source.Parent]*appv1.Gateway{}
+	spec, _ := partsOf(object)
 	for _, ref := range spec.ParentRefs {
-		parent := parentOf(ref, namespace)
+		parent := parentOf(ref, object.GetNamespace())
 		if parent.Group != appv1.GroupName {
 			continue
 		}
 		o.names[cache.NewObjectName(parent.Namespace, parent.Name)] = true
 		if own := o.controller.ownGateway(parent.Namespace, parent.Name); own != nil && o.own[parent] == nil {
-			if found == nil {
-				found = map[source.Parent]*appv1.Gateway{}
-			}
 			found[parent] = own
 		}
 	}
 	return found
 }
 
-// eachRoute calls a function for the routes of all kinds.
-func eachRoute(
-	objects *source.Objects, do func(kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus),
-) {
-	eachObject(objects, func(kind string, object metav1.Object) {
-		if spec, status := partsOf(object); spec != nil {
-			do(kind, object, spec, status)
-		}
-	})
-}
-
-// partsOf returns what routes of all kinds have; nil: the object is no route.
+// partsOf returns what routes of all kinds have. Of other objects, both are empty.
 func partsOf(object metav1.Object) (*gatewayv1.CommonRouteSpec, *gatewayv1.RouteStatus) {
 	switch r := object.(type) {
 	case *gatewayv1.HTTPRoute:
@@ -227,7 +214,7 @@ func partsOf(object metav1.Object) (*gatewayv1.CommonRouteSpec, *gatewayv1.Route
 	case *gatewayv1.UDPRoute:
 		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
 	}
-	return nil, nil
+	return &gatewayv1.CommonRouteSpec{}, &gatewayv1.RouteStatus{}
 }
 
 // ownGateway returns a Gateway of our own, nil if there is none.

@@ -192,6 +192,11 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 	return attachments
 }
 
+// SelectsNamespaces reports whether the labels of namespaces matter.
+func (x *Index) SelectsNamespaces() bool {
+	return slices.ContainsFunc(x.planes, (*plane).selectsNamespaces)
+}
+
 // selectsNamespaces reports whether the labels of namespaces matter.
 func (p *plane) selectsNamespaces() bool {
 	if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {

@@ -77,7 +77,10 @@ func (x *Index) Replace(objects Objects) {
 	x.Policies, x.BackendPolicies = sorted(x.Policies), sorted(x.BackendPolicies)
 	x.indexPolicies()
 	gone := maps.Clone(x.routes)
-	eachRoute(&objects, func(kind string, object metav1.Object) {
+	objects.Each(func(kind string, object metav1.Object) {
+		if !IsRoute(kind) {
+			return
+		}
 		id := idOf(kind, object)
 		if delete(gone, id); x.routes[id] == nil || x.routes[id].Object != object {
 			x.changed[id] = object
@@ -108,21 +111,6 @@ func eachChanged[T metav1.Object](before, now []T, f func(T)) {
 	}
 }
 
-// eachRoute calls f for all routes.
-func eachRoute(o *Objects, f func(kind string, object metav1.Object)) {
-	eachOf("HTTPRoute", o.HTTPRoutes, f)
-	eachOf("GRPCRoute", o.GRPCRoutes, f)
-	eachOf("TLSRoute", o.TLSRoutes, f)
-	eachOf("TCPRoute", o.TCPRoutes, f)
-	eachOf("UDPRoute", o.UDPRoutes, f)
-}
-
-func eachOf[T metav1.Object](kind string, objects []T, f func(kind string, object metav1.Object)) {
-	for _, object := range objects {
-		f(kind, object)
-	}
-}
-
 // idOf identifies an object.
 func idOf(kind string, object metav1.Object) Object {
 	return Object{kind, object.GetNamespace(), object.GetName()}
@@ -131,14 +119,14 @@ func idOf(kind string, object metav1.Object) Object {
 // Change takes in an object that is new or another one; nil: it is gone. It reports whether it could: for kinds that
 // seldom change, Replace does.
 func (x *Index) Change(id Object, object metav1.Object) bool {
-	switch id.Kind {
-	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute":
+	switch {
+	case IsRoute(id.Kind):
 		if before := x.routes[id]; before != nil && before.Object == object || before == nil && object == nil {
 			delete(x.changed, id)
 		} else {
 			x.changed[id] = object
 		}
-	case kindFilter:
+	case id.Kind == kindFilter:
 		if filter, ok := object.(*appv1.RouteFilter); ok {
 			x.filters[id] = filter
 		} else {
@@ -293,11 +281,11 @@ func (x *Index) makePlanes() {
 
 // eachObject calls f for all objects that may have a status.
 func (t *translator) eachObject(f func(kind string, object metav1.Object)) {
-	eachOf(kindClass, t.Classes, f)
-	eachOf(kindGateway, t.Gateways, f)
-	eachOf(kindListenerSet, t.ListenerSets, f)
-	eachOf(kindTLSPolicy, t.Policies, f)
-	eachOf(kindBackendPolicy, t.BackendPolicies, f)
+	t.Each(func(kind string, object metav1.Object) {
+		if !IsRoute(kind) { // t.routes has the newest
+			f(kind, object)
+		}
+	})
 	for id, r := range t.routes {
 		f(id.Kind, r.Object)
 	}

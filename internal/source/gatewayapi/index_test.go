@@ -101,41 +101,18 @@ func newEdited(t *testing.T, file string, random *rand.Rand) *edited {
 		}
 		return is, known
 	}
-	w.each(&w.all, func(kind string, object metav1.Object) bool {
+	w.all.Each(func(kind string, object metav1.Object) {
 		id := gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 		w.ids, w.there[id] = append(w.ids, id), object
-		return true
 	})
 	w.index = gatewayapi.NewIndex(w.objects())
 	w.index.Result()
 	return w
 }
 
-// each keeps the objects for which f returns true.
-func (w *edited) each(o *gatewayapi.Objects, f func(kind string, object metav1.Object) bool) {
-	o.Classes, o.Gateways, o.Own = kept("GatewayClass", o.Classes, f), kept("Gateway", o.Gateways, f), kept("Own", o.Own, f)
-	o.ListenerSets, o.Grants = kept("ListenerSet", o.ListenerSets, f), kept("ReferenceGrant", o.Grants, f)
-	o.Policies, o.BackendPolicies = kept("BackendTLSPolicy", o.Policies, f), kept("BackendPolicy", o.BackendPolicies, f)
-	o.Filters = kept("RouteFilter", o.Filters, f)
-	o.HTTPRoutes, o.GRPCRoutes = kept("HTTPRoute", o.HTTPRoutes, f), kept("GRPCRoute", o.GRPCRoutes, f)
-	o.TLSRoutes, o.TCPRoutes = kept("TLSRoute", o.TLSRoutes, f), kept("TCPRoute", o.TCPRoutes, f)
-	o.UDPRoutes = kept("UDPRoute", o.UDPRoutes, f)
-}
-
-func kept[T metav1.Object](kind string, all []T, f func(kind string, object metav1.Object) bool) []T {
-	var some []T
-	for _, object := range all {
-		if f(kind, object) {
-			some = append(some, object)
-		}
-	}
-	return some
-}
-
 // objects returns those that are there.
 func (w *edited) objects() gatewayapi.Objects {
-	some := w.all
-	w.each(&some, func(kind string, object metav1.Object) bool {
+	some := w.all.Only(func(kind string, object metav1.Object) bool {
 		return w.there[gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}] != nil
 	})
 	some.Namespaces = maps.Clone(w.all.Namespaces)
@@ -171,11 +148,10 @@ func (w *edited) edit() string {
 	if w.there[id] != nil {
 		delete(w.there, id)
 	} else {
-		w.each(&w.all, func(kind string, object metav1.Object) bool {
+		w.all.Each(func(kind string, object metav1.Object) {
 			if kind == id.Kind && object.GetNamespace() == id.Namespace && object.GetName() == id.Name {
 				w.there[id] = object
 			}
-			return true
 		})
 	}
 	if !w.index.Change(id, w.there[id]) || w.IntN(10) == 0 {

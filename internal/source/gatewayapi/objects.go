@@ -52,6 +52,51 @@ type Objects struct {
 	Config func(namespace, name string) *appv1.GatewayConfig
 }
 
+// KindOwn is the kind of Gateways of our own, among Objects.
+const KindOwn = "Gateway of our own"
+
+// Only returns the objects that keep selects. It is asked about owners first.
+func (o *Objects) Only(keep func(kind string, object metav1.Object) bool) Objects {
+	some := *o
+	some.Classes = kept(kindClass, o.Classes, keep)
+	some.Gateways = kept(kindGateway, o.Gateways, keep)
+	some.Own = kept(KindOwn, o.Own, keep)
+	some.ListenerSets = kept(kindListenerSet, o.ListenerSets, keep)
+	some.Grants = kept(kindGrant, o.Grants, keep)
+	some.Filters = kept(kindFilter, o.Filters, keep)
+	some.Policies = kept(kindTLSPolicy, o.Policies, keep)
+	some.BackendPolicies = kept(kindBackendPolicy, o.BackendPolicies, keep)
+	some.HTTPRoutes = kept("HTTPRoute", o.HTTPRoutes, keep)
+	some.GRPCRoutes = kept("GRPCRoute", o.GRPCRoutes, keep)
+	some.TLSRoutes = kept("TLSRoute", o.TLSRoutes, keep)
+	some.TCPRoutes = kept("TCPRoute", o.TCPRoutes, keep)
+	some.UDPRoutes = kept("UDPRoute", o.UDPRoutes, keep)
+	return some
+}
+
+func kept[T metav1.Object](kind string, all []T, keep func(kind string, object metav1.Object) bool) []T {
+	var some []T
+	for _, object := range all {
+		if keep(kind, object) {
+			some = append(some, object)
+		}
+	}
+	return some
+}
+
+// Each calls f for all objects, owners first.
+func (o *Objects) Each(f func(kind string, object metav1.Object)) {
+	o.Only(func(kind string, object metav1.Object) bool {
+		f(kind, object)
+		return false
+	})
+}
+
+// IsRoute reports whether objects of a kind are routes.
+func IsRoute(kind string) bool {
+	return slices.Contains([]string{"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute"}, kind)
+}
+
 // Subject is something that proxies of a data plane may report a problem about.
 type Subject struct {
 	Plane  Parent
