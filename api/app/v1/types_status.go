@@ -14,6 +14,9 @@ const (
 	ConditionProgrammed = "Programmed"
 	// ConditionReady is Programmed by the name that tools look for: kstatus, Flux.
 	ConditionReady = "Ready"
+	// ConditionShadow names filters that refuse nothing because they are in shadow. It is there only if there are some,
+	// and also on Gateways and routes of the Gateway API.
+	ConditionShadow = "Shadow"
 )
 
 // GatewayStatus is what was observed of a Gateway.
@@ -25,7 +28,7 @@ type GatewayStatus struct {
 	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their
 	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
 	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
-	// all kinds of objects look for.
+	// all kinds of objects look for. Shadow: some filters let through what they would refuse; it is there only then.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
