@@ -18,7 +18,7 @@ type GatewayStatusApplyConfiguration struct {
 	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their
 	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
 	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
-	// all kinds of objects look for.
+	// all kinds of objects look for. Shadow: some filters let through what they would refuse; it is there only then.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// The listeners of the spec, in its order.
 	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`
