@@ -209,8 +209,10 @@ func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Conditio
 func setGateway(status *gatewayv1.GatewayStatus, wanted gatewayv1.GatewayStatus, now metav1.Time) {
 	status.Addresses, status.AttachedListenerSets = wanted.Addresses, wanted.AttachedListenerSets
 	merge(&status.Conditions, wanted.Conditions, now)
-	if meta.FindStatusCondition(wanted.Conditions, string(gatewayv1.GatewayConditionInsecureFrontendValidationMode)) == nil {
-		meta.RemoveStatusCondition(&status.Conditions, string(gatewayv1.GatewayConditionInsecureFrontendValidationMode))
+	for _, kind := range []string{string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), appv1.ConditionShadow} {
+		if meta.FindStatusCondition(wanted.Conditions, kind) == nil {
+			meta.RemoveStatusCondition(&status.Conditions, kind)
+		}
 	}
 	before := status.Listeners
 	status.Listeners = nil

@@ -80,6 +80,12 @@ const (
 	ReasonApplyFailed = "ApplyFailed"
 )
 
+// The reasons of the condition Shadow.
+const (
+	// ReasonShadow: filters in shadow let through what they would refuse.
+	ReasonShadow = "Shadow"
+)
+
 // awaited are the reasons of conditions that are False on the way to True: nobody has to act.
 var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
 
@@ -144,6 +150,10 @@ func programmedBut(message string, gateway *appv1.Gateway, service *corev1.Servi
 func asReady(programmed condition) condition {
 	programmed.kind = appv1.ConditionReady
 	return programmed
+}
+
+func inShadow(message string) condition {
+	return condition{appv1.ConditionShadow, metav1.ConditionTrue, ReasonShadow, "what these would refuse is let through: " + message}
 }
 
 func pending(message string) condition {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
@@ -18,6 +19,33 @@ const (
 
 // routeKey names a route of a Gateway: routes of different kinds may have the same name.
 type routeKey struct{ kind, name string }
+
+// filtersInShadow returns a phrase for each listener and rule with filters in shadow.
+func filtersInShadow(gateway *appv1.Gateway, routes tree.Map[*model.Route]) []string {
+	var all []string
+	for i := range gateway.Spec.Listeners {
+		if filters := source.FiltersOf(&gateway.Spec.Listeners[i]); len(filters.Shadow) > 0 {
+			all = append(all, fmt.Sprintf("listener %q: %s", gateway.Spec.Listeners[i].Name, joined(filters.Shadow)))
+		}
+	}
+	for route := range routes.Values() {
+		for i := range route.Rules {
+			if names := route.Rules[i].Shadow; len(names) > 0 {
+				all = append(all, fmt.Sprintf("route %q rules[%d]: %s", route.Name, i, joined(names)))
+			}
+		}
+	}
+	return all
+}
+
+// joined returns names with commas between them.
+func joined[T ~string](names []T) string {
+	var texts []string
+	for _, name := range names {
+		texts = append(texts, string(name))
+	}
+	return strings.Join(texts, ", ")
+}
 
 // listenerStatuses are the statuses of all listeners, in the order of the spec. routes are the Gateway's translated
 // routes, unresolved the Services that cannot be used, reported the problems of proxies.

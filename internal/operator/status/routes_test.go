@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -74,6 +75,25 @@ func TestRoutes(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestFiltersInShadow: the condition Shadow names them, and is not there without any.
+func TestFiltersInShadow(t *testing.T) {
+	shadow := []appv1.ShadowFilter{"RateLimit", "maxRequestBytes"}
+	gateway := newGateway(withRoute("a"), withRoute("b"), func(g *appv1.Gateway) {
+		g.Spec.Listeners = []appv1.Listener{{Name: "http"}, {Name: "open", Shadow: shadow}}
+		g.Spec.Routes[1].Rules[0].MaxRequestBytes = new(int64(1))
+		g.Spec.Routes[1].Rules[0].Shadow = shadow // It has no RateLimit.
+	})
+	routes := source.Translate(gateway).Routes
+	got := meta.FindStatusCondition(Compute(gateway, Observed{Routes: routes}, now).Conditions, appv1.ConditionShadow)
+	const want = `what these would refuse is let through: listener "open": RateLimit, maxRequestBytes; route "b" rules[0]: maxRequestBytes`
+	if got == nil || got.Status != metav1.ConditionTrue || got.Reason != ReasonShadow || got.Message != want {
+		t.Errorf("got %+v, want %s", got, want)
+	}
+	if got := meta.FindStatusCondition(Compute(newGateway(withRoute("a")), Observed{}, now).Conditions, appv1.ConditionShadow); got != nil {
+		t.Errorf("got %+v without any", got)
 	}
 }
 

@@ -58,8 +58,8 @@ type ChildFailure struct {
 func (o *Observed) service(name string) (*corev1.Service, bool) { return o.Backends[name], true }
 
 // Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs, Programmed and
-// Ready, in this order. Conditions that change their status get the time now. The others keep the time in the Gateway's
-// own status.
+// Ready, in this order, and Shadow if filters are in shadow. Conditions that change their status get the time now. The
+// others keep the time in the Gateway's own status.
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
 	reports := reportsOf(gateway, proxies, observed.Reports)
@@ -77,12 +77,16 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	}
 	total := len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes)
 	programmed := checkProgrammed(gateway, proxies, reports, observed)
-	for _, c := range []condition{
+	conditions := []condition{
 		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway), total),
 		checkRefs(unresolved, reported),
 		programmed,
 		asReady(programmed),
-	} {
+	}
+	if shadow := filtersInShadow(gateway, observed.Routes); len(shadow) > 0 {
+		conditions = append(conditions, inShadow(list(shadow)))
+	}
+	for _, c := range conditions {
 		at.set(&status.Conditions, gateway.Status.Conditions, c)
 	}
 	return status

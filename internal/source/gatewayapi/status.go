@@ -134,6 +134,23 @@ func condition(kind any, generation int64, wrong verdict) metav1.Condition {
 	return c
 }
 
+// inShadow returns the condition that names filters in shadow.
+func inShadow(generation int64, filters string) metav1.Condition {
+	c := condition(appv1.ConditionShadow, generation, verdict{})
+	c.Message = "what these would refuse is let through: " + filters
+	return c
+}
+
+// filtersInShadow are those of the listeners for requests, which all have the same filters.
+func (p *plane) filtersInShadow() []string {
+	for i := range p.to.Listeners {
+		if filters := p.to.Listeners[i].Filters; filters != nil {
+			return filters.Shadow
+		}
+	}
+	return nil
+}
+
 func (t *translator) classConditions(class *gatewayv1.GatewayClass) []metav1.Condition {
 	_, problem := t.classConfig(class)
 	var accepted verdict
@@ -167,6 +184,9 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 		insecure := condition(gatewayv1.GatewayConditionInsecureFrontendValidationMode, generation, verdict{})
 		insecure.Reason, insecure.Message = string(gatewayv1.GatewayReasonConfigurationChanged), "clients with a certificate that is not valid are let in"
 		status.Conditions = append(status.Conditions, insecure)
+	}
+	if shadow := p.filtersInShadow(); len(shadow) > 0 {
+		status.Conditions = append(status.Conditions, inShadow(generation, "filters of all listeners: "+strings.Join(shadow, ", ")))
 	}
 	if programmed.reason == "" {
 		programmed = p.unusable(status.Addresses, pending)

@@ -15,8 +15,11 @@ import (
 
 // routeStatus returns what is said of a route at each parent of ours.
 func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
-	var dropped []string
+	var dropped, shadow []string
 	for i := range r.rules {
+		if names := r.rules[i].Shadow; len(names) > 0 {
+			shadow = append(shadow, fmt.Sprintf("rules[%d]: %s", i, strings.Join(names, ", ")))
+		}
 		if refused := r.rules[i].Refused; refused != "" {
 			dropped = append(dropped, fmt.Sprintf("rules[%d]: %s", i, refused))
 		}
@@ -45,6 +48,9 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 				Reason: string(gatewayv1.RouteReasonUnsupportedValue), ObservedGeneration: generation,
 				Message: "Dropped Rule, whose requests are answered with an error: " + strings.Join(dropped, "; "),
 			})
+		}
+		if len(shadow) > 0 {
+			conditions = append(conditions, inShadow(generation, strings.Join(shadow, "; ")))
 		}
 		if a.accepted.reason == "" {
 			pending := t.pending(a.parent.plane, r.kind, r.Object, r.conditionsAt(a.ref))

@@ -178,6 +178,7 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	expectAnswer(t, port, "/guarded", 200, "team/api")
 	expectAnswer(t, port, "/moved", 200, "team/api")
 	expectWorker(t, haproxy, worker)
+	testShadow(t, api, port)
 	testBodies(t, port)
 	must(t, server.App.AppV1().RouteFilters("team").Delete(ctx, "open", metav1.DeleteOptions{}))
 	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))

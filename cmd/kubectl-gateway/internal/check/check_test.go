@@ -164,6 +164,10 @@ func TestExamine(t *testing.T) {
 		},
 		"live":      {appv1.GatewayStatus{Conditions: []metav1.Condition{programmed}, ReadyReplicas: 2}, []Level{OK}, []string{"generation 3 is live in 2 proxies"}},
 		"one ready": {appv1.GatewayStatus{Conditions: []metav1.Condition{programmed}, ReadyReplicas: 1}, []Level{Warning}, []string{"1 of 2 proxies are ready", "kubectl -n team describe pods -l app.example.com/gateway=shop"}},
+		"filters in shadow": {
+			appv1.GatewayStatus{ReadyReplicas: 2, Conditions: []metav1.Condition{programmed, condition(appv1.ConditionShadow, metav1.ConditionTrue, "Shadow", "the JWT refuses nothing")}},
+			[]Level{Warning}, []string{"the JWT refuses nothing"},
+		},
 		"no address": {
 			appv1.GatewayStatus{ReadyReplicas: 2, Conditions: []metav1.Condition{condition(appv1.ConditionProgrammed, metav1.ConditionTrue, "AddressNotAssigned", "the load balancer has none")}},
 			[]Level{Warning}, []string{"the load balancer has none"},

@@ -1,0 +1,73 @@
+package gatewayapi
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/test/internal/testenv"
+)
+
+// testShadow: filters in shadow refuse nothing. The condition Shadow names those of a GatewayConfig at the Gateway, and
+// those of a RouteFilter at the route, for as long as they are in shadow.
+func testShadow(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	ctx, app := t.Context(), server.App.AppV1()
+	const closed = `{"spec":{"filters":[{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}],"shadow":%s}}`
+	config := func(spec string) {
+		t.Helper()
+		_, err := app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, []byte(spec), metav1.PatchOptions{})
+		must(t, err)
+	}
+	ofGateway := func(ctx context.Context) ([]metav1.Condition, error) {
+		gateway, err := api.GatewayV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
+		return gateway.Status.Conditions, err
+	}
+	config(fmt.Sprintf(closed, `["ClientAddress"]`))
+	expectShadow(t, "filters of all listeners: ClientAddress", ofGateway)
+	expectAnswer(t, port, "/moved", 200, "team/api")
+	config(fmt.Sprintf(closed, "null"))
+	expectShadow(t, "", ofGateway)
+	expectAnswer(t, port, "/moved", 403, "")
+	config(`{"spec":{"filters":null}}`)
+
+	filter := func(spec string) {
+		t.Helper()
+		_, err := app.RouteFilters("team").Patch(ctx, "open", types.MergePatchType, []byte(spec), metav1.PatchOptions{})
+		must(t, err)
+	}
+	ofRoute := func(ctx context.Context) ([]metav1.Condition, error) {
+		route, err := api.GatewayV1().HTTPRoutes("team").Get(ctx, "guarded", metav1.GetOptions{})
+		return route.Status.Parents[0].Conditions, err
+	}
+	filter(fmt.Sprintf(closed, `["ClientAddress"]`))
+	expectShadow(t, "rules[0]: ClientAddress", ofRoute)
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+	filter(fmt.Sprintf(closed, "null"))
+	expectShadow(t, "", ofRoute)
+	expectAnswer(t, port, "/guarded", 403, "")
+	filter(`{"spec":{"filters":[{"type":"ClientAddress","clientAddress":{"allow":["127.0.0.0/8"]}}]}}`)
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+}
+
+// expectShadow waits until the condition Shadow names these filters, or is not there.
+func expectShadow(t *testing.T, filters string, read func(ctx context.Context) ([]metav1.Condition, error)) {
+	t.Helper()
+	testenv.Eventually(t, soon, "Shadow: "+filters, func(ctx context.Context) error {
+		conditions, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(conditions, appv1.ConditionShadow)
+		if filters == "" && c != nil || filters != "" && (c == nil || c.Status != metav1.ConditionTrue || c.Message != "what these would refuse is let through: "+filters) {
+			return fmt.Errorf("Shadow is %+v", c)
+		}
+		return nil
+	})
+}
