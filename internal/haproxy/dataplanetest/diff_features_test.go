@@ -143,6 +143,9 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	concurrent := func(limit string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {concurrent: {requests: " + limit + "}}}]"
 	}
+	inShadow := func(most string) string {
+		return "maxRequestBytes: " + most + "\n          shadow: [maxRequestBytes]"
+	}
 	pattern := func(substitution string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: PathRegexRewrite, pathRegexRewrite: {pattern: ^/old/(.*), substitution: '" + substitution + "'}}]"
 	}
@@ -168,6 +171,8 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"a concurrent limit, too":          {redirect, limit("Hour"), strings.Replace(limit("Hour"), "{limits", "{concurrent: {requests: 5}, limits", 1), ir.ReloadLimits},
 		"a limit of bodies":                {"maxRequestBytes: 10", "", "maxRequestBytes: 10", ir.ReloadSettings},
 		"no limit of bodies any more":      {"maxRequestBytes: 10", "maxRequestBytes: 10", "", ""},
+		"another limit in shadow":          {"maxRequestBytes: 10", inShadow("10"), inShadow("20"), ""},
+		"nothing in shadow any more":       {"maxRequestBytes: 10", inShadow("10"), "maxRequestBytes: 10", ir.ReloadSettings},
 		"another percentage":               {redirect, mirror("10"), mirror("20"), ""},
 		"no mirror any more":               {redirect, mirror("10"), redirect, ""},
 		"an authorization":                 {redirect, redirect, auth("/"), ir.ReloadSettings},
