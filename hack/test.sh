@@ -40,14 +40,19 @@ suite() {
 unit() {
     need gcc gcc libc6-dev || return 1 # for the race detector
     [[ ${#slow[@]} == 0 ]] || need_chromium || return 1
-    local others failed=
-    others=$(mktemp)
     export GOGC=400 # collecting garbage was a tenth of the time
-    other_units >"$others" 2>&1 &
-    race . || failed=1
+    both "units ." other_units
+}
+
+# both COMMAND COMMAND: runs two commands beside each other. The output of the second follows that of the first.
+both() {
+    local second failed=
+    second=$(mktemp)
+    $2 >"$second" 2>&1 &
+    $1 || failed=1
     wait $! || failed=1
-    cat "$others"
-    rm "$others"
+    cat "$second"
+    rm "$second"
     [[ -z $failed ]]
 }
 
@@ -58,56 +63,69 @@ other_units() {
     # four minutes.
     unit_tests cmd/kubectl-gateway ./internal/command ./internal/try || failed=1
     for module in cmd/kubectl-gateway test examples/clients hack/cluster/image; do
-        race "$module" || failed=1
+        units "$module" || failed=1
     done
     [[ -z $failed ]]
 }
 
-# race MODULE: runs the unit tests of a module with the race detector.
-race() {
-    # shellcheck disable=SC2046 # each line is a package
-    unit_tests "$1" -race $(cd "$1" && unit_packages)
+# units MODULE: runs the unit tests of a module, with the race detector those of packages that may do several things at
+# once: they import sync, or context. It takes pure packages several times as long, and it sees nothing of HAProxy.
+units() {
+    local all group failed=
+    all=$(unit_packages "$1") || return 1
+    for group in race plain; do
+        # shellcheck disable=SC2046 # each line is an argument
+        unit_tests "$1" $(awk -v group="$group" '
+            {kind = / (sync|sync\/atomic|context)( |$)/ ? "race" : "plain"}
+            kind == group {if (!n++ && group == "race") print "-race"; print $1}' <<<"$all") || failed=1
+    done
+    [[ -z $failed ]]
 }
 
-# unit_tests MODULE ARGUMENT...: runs go test in a module.
-unit_tests() { (cd "$1" && go test -shuffle=on -count=1 -parallel=4 -timeout=20m "${slow[@]}" "${@:2}"); }
+# unit_tests MODULE [-race] [PACKAGE...]: runs tests of a module, if there are any.
+unit_tests() {
+    [[ $# == 1 ]] || (cd "$1" && go_test -shuffle=on -count=1 -parallel=4 -timeout=20m "${slow[@]}" "${@:2}")
+}
 
-# unit_packages prints the packages of a module whose tests need no API server. internal/load sends as much as it can,
-# and fails where answers are late, as they are beside other tests with the race detector.
+# go_test ARGUMENT...: runs go test, without what vet or lint does, and with smaller binaries.
+go_test() { go test -vet=off -ldflags='-s -w' "$@"; }
+
+# unit_packages MODULE: prints the packages whose tests need no API server, each with what it imports. internal/load
+# sends as much as it can, and fails where answers are late, as they are beside other tests.
 unit_packages() {
-    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest$|/kubectl-gateway/internal/(command|try)$'
-    [[ ${#slow[@]} == 0 ]] || others+='|/soak$' # which then needs a node
-    go list "${slow[@]}" ./... | grep -vE "$others"
+    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest |/kubectl-gateway/internal/(command|try) '
+    [[ ${#slow[@]} == 0 ]] || others+='|/soak ' # which then needs a node
+    (cd "$1" && go list "${slow[@]}" -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}' ./...) | grep -vE "$others"
 }
 
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go test -count=1 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/... ./internal/load)
+    (cd test && go_test -count=1 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/... ./internal/load)
 }
 
 # Kubernetes before 1.34 has no watch-lists.
 without_watch_lists() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go test -count=1 -timeout=10m ./apiserver/gatewayapi -run='^TestGatewayAPI$' -watch-lists=false)
+    (cd test && go_test -count=1 -timeout=10m ./apiserver/gatewayapi -run='^TestGatewayAPI$' -watch-lists=false)
 }
 
 plugin() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m "${slow[@]}" ./internal/clustertest)
+    (cd cmd/kubectl-gateway && go_test -count=1 -timeout=10m "${slow[@]}" ./internal/clustertest)
 }
 
 # end_to_end needs a node. Most of the time these tests wait, so more run at once than there are cores.
 end_to_end() {
     deploy || return 1
-    (cd test && go test -v -count=1 -parallel=4 -timeout=40m "${slow[@]}" ./e2e/...)
+    (cd test && go_test -v -count=1 -parallel=4 -timeout=40m "${slow[@]}" ./e2e/...)
 }
 
 soak() {
     deploy || return 1
-    (cd test && go test -v -count=1 -timeout=0 -tags=slow -run=TestSoak ./soak)
+    (cd test && go_test -v -count=1 -timeout=0 -tags=slow -run=TestSoak ./soak)
 }
 
 # deploy brings the images and the operator to the node.
