@@ -145,6 +145,10 @@ func TestAnEditLooksAtWhatItChanges(t *testing.T) {
 			f.put("apiVersion: v1\nkind: Service\nmetadata: {namespace: web, name: other}\nspec: {ports: [{port: 80}]}")
 		},
 			source.Object{Kind: kindService, Namespace: "web", Name: "other"}, []source.Object{filtered, gateway}},
+		{"a policy", func() {
+			f.put(strings.NewReplacer("web, name: api", "web, name: p", "Service, name: api", "Service, name: other").Replace(policy))
+		},
+			source.Object{Kind: kindPolicy, Namespace: "web", Name: "p"}, []source.Object{filtered, gateway}},
 	} {
 		test.edit()
 		f.catchUp()

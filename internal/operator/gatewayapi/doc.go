@@ -8,7 +8,7 @@
 //   - RoleBindings in those namespaces, by which the agents may read them,
 //   - the status of classes, Gateways, ListenerSets, routes and policies.
 //
-// Informers tell which objects changed. A route, a RouteFilter, a Service and a report of a proxy cost what depends on
-// them. Other changes may matter to any object, so everything is looked at, as it is at a resync. Changes are looked at
-// together, at most once per interval. Statuses are written by several workers, and only if they change.
+// Informers tell which objects changed. A route, a RouteFilter, a policy, a Service and a report of a proxy cost what
+// depends on them. Other changes may matter to any object, so everything is looked at, as it is at a resync. Changes
+// are looked at together, at most once per interval. Statuses are written by several workers, and only if they change.
 package gatewayapi

@@ -12,9 +12,9 @@ import (
 	"gateway/internal/tree"
 )
 
-// Index holds objects, and what they were translated to. An edit of a route, a RouteFilter or a Service costs what it
-// changes, and so does a report: the routes that refer to it are translated again, and those of their Service ports get
-// their policies again.
+// Index holds objects, and what they were translated to. An edit of a route, a RouteFilter, a policy or a Service costs
+// what it changes, and so does a report: the routes that refer to it are translated again, and those of their Service
+// ports get their policies again.
 // Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
 // makes of the same objects.
 type Index struct {
@@ -56,11 +56,7 @@ func NewIndex(objects Objects) *Index {
 // Replace takes in all objects. They are told apart by their pointers: whoever has them replaces objects and never
 // changes them. Services count as unchanged.
 func (x *Index) Replace(objects Objects) {
-	eachChanged(x.Policies, objects.Policies, func(policy *gatewayv1.BackendTLSPolicy) {
-		for i := range policy.Spec.TargetRefs {
-			x.touched[Object{kindService, policy.Namespace, string(policy.Spec.TargetRefs[i].Name)}] = true
-		}
-	})
+	eachChanged(x.Policies, objects.Policies, x.touchTLSTargets)
 	eachChanged(x.Grants, objects.Grants, func(grant *gatewayv1.ReferenceGrant) {
 		x.touched[Object{kindGrant, grant.Namespace, ""}] = true
 	})
@@ -73,7 +69,6 @@ func (x *Index) Replace(objects Objects) {
 	for _, filter := range objects.Filters {
 		x.filters[idOf(kindFilter, filter)] = filter
 	}
-	x.tlsPolicies, x.settings = policies[*gatewayv1.BackendTLSPolicy]{}, policies[*appv1.BackendPolicy]{}
 	x.Policies, x.BackendPolicies = sorted(x.Policies), sorted(x.BackendPolicies)
 	x.indexPolicies()
 	gone := maps.Clone(x.routes)
@@ -133,10 +128,48 @@ func (x *Index) Change(id Object, object metav1.Object) bool {
 			delete(x.filters, id)
 		}
 		x.touched[id] = true
+	case id.Kind == kindTLSPolicy:
+		x.Policies = changed(x.Policies, id, object, x.touchTLSTargets)
+		x.indexPolicies()
+	case id.Kind == kindBackendPolicy:
+		x.BackendPolicies = changed(x.BackendPolicies, id, object, x.touchTargets)
+		x.indexPolicies()
 	default:
 		return false
 	}
 	return true
+}
+
+// changed returns the policies of a kind with a new one, in the order of precedence; nil: it is gone. It calls touch
+// for what it was and is.
+func changed[P metav1.Object](all []P, id Object, object metav1.Object, touch func(P)) []P {
+	var others []P
+	for _, policy := range all {
+		if idOf(id.Kind, policy) == id {
+			touch(policy)
+		} else {
+			others = append(others, policy)
+		}
+	}
+	if policy, ok := object.(P); ok {
+		touch(policy)
+		others = append(others, policy)
+	}
+	return sorted(others)
+}
+
+// touchTLSTargets notes that the routes to the targets of a policy may depend on it.
+func (x *Index) touchTLSTargets(policy *gatewayv1.BackendTLSPolicy) {
+	for i := range policy.Spec.TargetRefs {
+		x.ChangeService(policy.Namespace, string(policy.Spec.TargetRefs[i].Name))
+	}
+}
+
+// touchTargets is touchTLSTargets for a BackendPolicy.
+func (x *Index) touchTargets(policy *appv1.BackendPolicy) {
+	for _, ref := range policy.Spec.TargetRefs {
+		x.ChangeService(policy.Namespace, ref.Name)
+	}
 }
 
 // Renew takes in an object that differs in its version alone.

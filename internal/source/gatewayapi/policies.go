@@ -118,8 +118,9 @@ func (t *translator) noteUse(p *plane, backend model.Backend, before, now []cand
 		id := policyID(c.policy)
 		t.changes.Objects[id] = true
 		if t.uses[id] == nil {
-			t.uses[id] = &usage{c.policy, map[*plane]map[model.Backend]string{}}
+			t.uses[id] = &usage{at: map[*plane]map[model.Backend]string{}}
 		}
+		t.uses[id].policy = c.policy
 		at := t.uses[id].at
 		if at[p] == nil {
 			at[p] = map[model.Backend]string{}
@@ -172,6 +173,7 @@ func (t *translator) touchPolicies(object Object) {
 
 // indexPolicies makes the policies known by their Services.
 func (t *translator) indexPolicies() {
+	t.tlsPolicies, t.settings = policies[*gatewayv1.BackendTLSPolicy]{}, policies[*appv1.BackendPolicy]{}
 	for _, policy := range t.Policies {
 		for i := range policy.Spec.TargetRefs {
 			if ref := &policy.Spec.TargetRefs[i]; isService(ref) {
