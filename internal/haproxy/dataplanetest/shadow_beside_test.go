@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"testing"
+	"time"
 
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
@@ -132,5 +133,27 @@ func TestShadowOfTooManyBodies(t *testing.T) {
 	decisions, err := runtime.NewWorker(g.WorkerSocket).Decisions(t.Context())
 	if err != nil || len(decisions) != 1 || decisions[0].Allowed != 1 || decisions[0].ShadowFailed["maxRequestBytes"] != 1 {
 		t.Errorf("one is let through, and the others are not done: HAProxy says %+v, %v", decisions, err)
+	}
+}
+
+// TestShadowOfLongBodies: a body that is too long for a question is not waited for.
+func TestShadowOfLongBodies(t *testing.T) {
+	t.Parallel()
+	begun := make(chan bool, 1)
+	g := startBackends(t, ", filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: b, port: 80}, forwardBody: {maxSize: 3}}}], shadow: [ExternalAuth]", "", "",
+		serve(t, func(w http.ResponseWriter, r *http.Request) {
+			begun <- true
+			readAll(w, r)
+		}, nil))
+	conn := dial(t, g.ports[80])
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nUser-Agent: slow\r\nContent-Length: 4\r\n\r\n")
+	select {
+	case <-begun:
+	case <-time.After(15 * time.Second):
+		t.Fatal("the backend does not get it")
+	}
+	_, _ = io.WriteString(conn, "abcd")
+	if shadow := g.shadowOf(t, "slow"); !maps.Equal(shadow, statuses{"ExternalAuth": 413}) {
+		t.Errorf("it logged %v", shadow)
 	}
 }

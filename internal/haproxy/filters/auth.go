@@ -108,13 +108,15 @@ var auth = filter{
 		tooLong := func(condition string) []string {
 			return env.refuse(413, "the body of the request is too long", "", withBody+" "+condition)
 		}
+		wait := "http-request wait-for-body time 10s at-least " + strconv.Itoa(model.MaxAuthBody+1) + " if " + withBody
+		if env.isShadow {
+			wait += " !" + isRefused
+		}
 		return Rules{
 			Request: slices.Concat([]string{
 				"http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat"),
 				"http-request set-var(txn.auth_body) " + param("auth.body") + ",add(0) if " + has("auth.body"),
-			}, tooLong("{ req.body_size,sub(txn.auth_body) gt 0 }"), []string{
-				"http-request wait-for-body time 10s at-least " + strconv.Itoa(model.MaxAuthBody+1) + " if " + withBody,
-			}, tooLong("{ req.body_len,sub(txn.auth_body) gt 0 }"), questionRules(env, "auth")),
+			}, tooLong("{ req.body_size,sub(txn.auth_body) gt 0 }"), []string{wait}, tooLong("{ req.body_len,sub(txn.auth_body) gt 0 }"), questionRules(env, "auth")),
 			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},
 		}
 	},
