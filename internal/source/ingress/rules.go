@@ -127,7 +127,9 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 	if l.auth != nil {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: l.auth})
 	}
-	if len(l.override) > 0 {
+	if len(l.override) > 0 && l.home() != l.ingress.Namespace { // its Service would be one of another namespace
+		l.noteAnnotation("custom-http-errors", "the Service of default-backend cannot be asked beside a password or a Service elsewhere")
+	} else if len(l.override) > 0 {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterResponseOverride, ResponseOverride: &appv1.ResponseOverride{Responses: l.override}})
 	}
 	if l.replacement != nil {

@@ -150,3 +150,14 @@ func TestConsent(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorsOfAnotherNamespace: a RouteFilter in the namespace of the Gateway names no Service there.
+func TestErrorsOfAnotherNamespace(t *testing.T) {
+	const service = "\n{apiVersion: v1, kind: Service, metadata: {name: errors, namespace: b}, spec: {ports: [{port: 80}]}}\n---"
+	result := convertText(t, pathOf("b", "web", "a.test", "/", Prefix+"auth-type: basic, "+Prefix+"auth-secret: users, "+
+		Prefix+"custom-http-errors: '404', "+Prefix+"default-backend: errors")+service)
+	filters := objects[*appv1.RouteFilter](result)
+	if len(filters) != 1 || filters[0].Namespace != home || len(filters[0].Spec.Filters) != 1 || filters[0].Spec.Filters[0].BasicAuth == nil {
+		t.Errorf("got the filters %+v", filters)
+	}
+}
