@@ -54,25 +54,23 @@ func (c *Controller) isBlocked(class, namespace string) bool {
 // as it is in a class whose Gateway could not be made, and in a namespace where something else could not. So it does
 // while the caches do not show what was made: proxies would get it too late.
 func (c *Controller) apply(ctx context.Context, wanted *evaluation) error {
-	var shared, others, routes [][]*desired
-	byHost := map[string]int{}
+	var others [][]*desired
+	shared, routes := map[string][]*desired{}, map[string][]*desired{} // by class and by host
 	for _, one := range wanted.objects {
-		switch i, ok := byHost[one.host]; {
-		case isShared(one.Subject):
-			shared = append(shared, []*desired{one})
+		switch {
+		case isShared(one.Subject): // settings come before their Gateway
+			shared[one.class.Name] = append(shared[one.class.Name], one)
 		case one.family == "":
 			others = append(others, []*desired{one})
-		case ok:
-			routes[i] = append(routes[i], one)
 		default:
-			byHost[one.host], routes = len(routes), append(routes, []*desired{one})
+			routes[one.host] = append(routes[one.host], one)
 		}
 	}
 	c.blocked = map[scope]bool{}
 	applyNext := func(groups [][]*desired) error {
 		return each(groups, func(group []*desired) error { return c.applyGroup(ctx, group) })
 	}
-	return errors.Join(applyNext(shared), applyNext(others), applyNext(routes))
+	return errors.Join(applyNext(slices.Collect(maps.Values(shared))), applyNext(others), applyNext(slices.Collect(maps.Values(routes))))
 }
 
 // each calls a function for all items, for several at a time, and joins the errors.
@@ -113,7 +111,7 @@ func (c *Controller) cached(object source.Subject) *made {
 	return obj.(*made)
 }
 
-// applyGroup applies the routes of a host, in order, or another object. Of routes of a family, earlier ones have to be
+// applyGroup applies the routes of a host, in order, or other objects. Of routes of a family, earlier ones have to be
 // older: that is the order of their rules. If somebody deletes one, those after it are made anew, too.
 func (c *Controller) applyGroup(ctx context.Context, group []*desired) error {
 	newest := map[string]metav1.Time{}
@@ -186,7 +184,7 @@ func (c *Controller) applyOne(ctx context.Context, one *desired, after metav1.Ti
 	case cached != nil && isCurrent(cached, one, last):
 		return nil
 	}
-	body := one.body.DeepCopy()
+	body := one.body()
 	body.SetResourceVersion(children.Unwritten)
 	if cached != nil {
 		body.SetResourceVersion(cached.ResourceVersion)
@@ -281,6 +279,8 @@ func (c *Controller) cleanUp(ctx context.Context, wanted *evaluation) error {
 			switch {
 			case wanted.byName[subject] != nil, object.DeletionTimestamp != nil, wanted.waiting[object.Labels[source.LabelClass]] != "":
 				continue
+			case slices.ContainsFunc(wanted.faulty, func(f fault) bool { return isOf(object, f.Ingress) }):
+				continue
 			case c.unneeded[subject].IsZero():
 				unneeded[subject] = now
 			default:
@@ -300,4 +300,10 @@ func (c *Controller) cleanUp(ctx context.Context, wanted *evaluation) error {
 	return each(all, func(one unwanted) error {
 		return c.delete(ctx, c.dynamic.Resource(resources[one.Kind]).Namespace(one.Namespace), one.Subject, one.seen)
 	})
+}
+
+// isOf reports whether an object belongs to an Ingress, or may: of a Gateway's namespace, it is not known.
+func isOf(object *made, ingress *networkingv1.Ingress) bool {
+	return len(object.OwnerReferences) == 0 && object.Labels[source.LabelClass] == source.ClassOf(ingress) ||
+		slices.ContainsFunc(object.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == ingress.UID })
 }

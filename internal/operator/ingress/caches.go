@@ -80,8 +80,9 @@ func keep(obj any) (any, error) {
 	kept := &made{unshared: true, ObjectMeta: metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 		Generation: object.GetGeneration(), CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
-		Labels:      map[string]string{source.LabelClass: object.GetLabels()[source.LabelClass]},
-		Annotations: map[string]string{source.AnnotationApplied: object.GetAnnotations()[source.AnnotationApplied]},
+		OwnerReferences: object.GetOwnerReferences(),
+		Labels:          map[string]string{source.LabelClass: object.GetLabels()[source.LabelClass]},
+		Annotations:     map[string]string{source.AnnotationApplied: object.GetAnnotations()[source.AnnotationApplied]},
 	}}
 	for _, entry := range object.GetManagedFields() {
 		kept.unshared = kept.unshared && (entry.Manager == fieldManager || entry.Subresource == "status")

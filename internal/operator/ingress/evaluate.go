@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,14 +32,22 @@ type evaluation struct {
 	// served are the Ingresses of our classes, by UID, and waiting the classes that stay as they are, with the reason.
 	served  map[types.UID]*served
 	waiting map[string]string
+	// faulty are the Ingresses that make the translation panic. What was made of them stays.
+	faulty []fault
+}
+
+// fault is an Ingress that makes the translation panic, and where.
+type fault struct {
+	*networkingv1.Ingress
+	cause string
 }
 
 // desired is an object as it should be.
 type desired struct {
 	source.Subject
-	class *networkingv1.IngressClass
-	// body is what to apply, without a resourceVersion.
-	body   *unstructured.Unstructured
+	class  *networkingv1.IngressClass
+	object source.Object
+	// digest is that of the object.
 	digest string
 	owners []*networkingv1.Ingress
 	// family is the same for routes that differ in their rules alone, host is their first one.
@@ -78,12 +88,13 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 		if e.waiting[class.Name] != "" {
 			continue
 		}
-		result := source.Translate(source.Input{
+		result, faulty := translate(source.Input{
 			Ingresses: slices.DeleteFunc(slices.Clone(seen.ingresses), func(i *networkingv1.Ingress) bool { return source.ClassOf(i) != class.Name }),
 			Classes:   seen.classes, Services: seen.services, ConfigMaps: seen.configMaps, Configuration: configurations[class.Name],
 			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name,
 			Taken: taken, Serving: true, Grants: seen.grants, Routes: seen.routes,
 		})
+		e.faulty = append(e.faulty, faulty...)
 		if problem := c.foreign(result, class); problem != "" {
 			e.waiting[class.Name] = problem
 			continue
@@ -98,6 +109,29 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 		}
 	}
 	return e
+}
+
+// translate translates Ingresses without those that make it panic, which it returns.
+func translate(in source.Input) (result *source.Result, faulty []fault) {
+	cause := ""
+	try := func(ingresses []*networkingv1.Ingress) (result *source.Result) {
+		defer func() {
+			if recovered := recover(); recovered != nil {
+				cause = fmt.Sprintf("%v\n%s", recovered, debug.Stack())
+			}
+		}()
+		some := in
+		some.Ingresses = ingresses
+		return source.Translate(some)
+	}
+	for all := in.Ingresses; ; {
+		if result = try(all); result != nil {
+			return result, faulty
+		}
+		// It is the last of the fewest with which it panics.
+		i := sort.Search(len(all)-1, func(i int) bool { return try(all[:i+1]) == nil })
+		faulty, all = append(faulty, fault{all[i], cause}), slices.Delete(slices.Clone(all), i, i+1)
+	}
 }
 
 // configurationOf returns the ConfigMap that a class names, nil if it names none, or why the class waits.
@@ -164,14 +198,9 @@ func subjectOf(object source.Object) source.Subject {
 	return source.Subject{Kind: object.GetObjectKind().GroupVersionKind().Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// newDesired returns an object as it is to be applied.
+// newDesired returns an object as it is to be applied, with label and owners.
 func newDesired(object source.Object, class *networkingv1.IngressClass, owners []*networkingv1.Ingress) *desired {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	utilruntime.Must(err) // objects of the API are made to be converted
-	delete(content, "status")
-	one := &desired{Subject: subjectOf(object), class: class, owners: owners, body: &unstructured.Unstructured{Object: content}}
-	one.body.SetCreationTimestamp(metav1.Time{})
-	one.body.SetLabels(map[string]string{source.LabelClass: class.Name})
+	one := &desired{Subject: subjectOf(object), class: class, owners: owners, object: object}
 	var refs []metav1.OwnerReference
 	for _, owner := range owners {
 		if owner.Namespace == object.GetNamespace() {
@@ -180,22 +209,33 @@ func newDesired(object source.Object, class *networkingv1.IngressClass, owners [
 			})
 		}
 	}
-	one.body.SetOwnerReferences(refs)
+	object.SetLabels(map[string]string{source.LabelClass: class.Name})
+	object.SetOwnerReferences(refs)
 	if route, ok := object.(*gatewayv1.HTTPRoute); ok {
 		one.family = digestOf([]any{route.Spec.Hostnames, route.Spec.ParentRefs})
 		if len(route.Spec.Hostnames) > 0 {
 			one.host = string(route.Spec.Hostnames[0])
 		}
 	}
-	one.digest = digestOf(one.body.Object)
-	one.body.SetAnnotations(map[string]string{source.AnnotationApplied: one.digest})
+	one.digest = digestOf(object)
 	return one
+}
+
+// body returns what to apply, without a resourceVersion.
+func (d *desired) body() *unstructured.Unstructured {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.object)
+	utilruntime.Must(err) // objects of the API are made to be converted
+	delete(content, "status")
+	body := &unstructured.Unstructured{Object: content}
+	body.SetCreationTimestamp(metav1.Time{})
+	body.SetAnnotations(map[string]string{source.AnnotationApplied: d.digest})
+	return body
 }
 
 // digestOf returns the same text for equal contents only.
 func digestOf(content any) string {
 	text, err := json.Marshal(content)
-	utilruntime.Must(err) // it was made of JSON
+	utilruntime.Must(err) // objects of the API are made to be written
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:32]
 }
 

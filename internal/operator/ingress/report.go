@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
+	"gateway/internal/logging"
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/ingress"
 )
@@ -43,7 +44,8 @@ func (c *Controller) writeStatuses(ctx context.Context, seen *observed, wanted *
 	return each(seen.ingresses, func(ingress *networkingv1.Ingress) error {
 		addresses := c.addresses(wanted.served[ingress.UID])
 		isOurs := len(ingress.ManagedFields) > 0
-		isWaiting := wanted.waiting[source.ClassOf(ingress)] != ""
+		isWaiting := wanted.waiting[source.ClassOf(ingress)] != "" ||
+			slices.ContainsFunc(wanted.faulty, func(f fault) bool { return f.Ingress == ingress })
 		if isWaiting || len(addresses) == 0 && !isOurs || slices.EqualFunc(addresses, ingress.Status.LoadBalancer.Ingress, isSame) {
 			return nil
 		}
@@ -136,6 +138,14 @@ func (c *Controller) tell(seen *observed, wanted *evaluation) {
 		} else { // it is about all Ingresses of the class
 			t.record(ofClass(note.class), corev1.EventTypeWarning, event{reason, note.String()}, note.Text)
 		}
+	}
+	for _, faulty := range wanted.faulty {
+		const message = "it makes the operator panic, and what was made of it stays: this is a bug, please report it"
+		object := referTo("networking.k8s.io/v1", "Ingress", faulty.Ingress)
+		if !c.told[faulty.UID][event{eventRefused, message}] {
+			logging.Errorf("Going on without Ingress %s: %s: %s", nameOf(faulty), message, faulty.cause)
+		}
+		t.record(object, corev1.EventTypeWarning, event{eventRefused, message}, message)
 	}
 	t.tellRefused(wanted)
 	for _, ingress := range seen.ingresses {

@@ -28,7 +28,7 @@ func TestManyIngresses(t *testing.T) {
 	server.InstallGatewayAPI(t)
 	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "ingress"))
 	apply(t, ingressClass)
-	t.Cleanup(func() { server.Kubectl(t, "delete", "gatewayclass", "gateway") })
+	defer server.Kubectl(t, "delete", "gatewayclass", "gateway")
 	var documents []string
 	for i := range manyNamespaces {
 		documents = append(documents, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: many-%d}", i))
