@@ -180,10 +180,6 @@ func Admit(object *unstructured.Unstructured) error {
 	slices.SortFunc(errs, func(a, b *field.Error) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Error(), b.Error()))
 	})
-	isAnnouncement := func(err *field.Error) bool { return err.Field == "<nil>" } // another one has the field
-	if slices.ContainsFunc(errs, func(err *field.Error) bool { return !isAnnouncement(err) }) {
-		errs = slices.DeleteFunc(errs, isAnnouncement)
-	}
 	for _, err := range errs {
 		where := err.Field
 		if where == "metadata" {

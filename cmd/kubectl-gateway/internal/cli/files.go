@@ -185,7 +185,7 @@ func typed(document Document, namespace string) (runtime.Object, error) {
 		var refusal *admission.Refusal
 		switch err := admission.Admit(document.Object); {
 		case errors.As(err, &refusal):
-			return nil, fmt.Errorf("%s: %s: the API server refuses it: %s", document.At(refusal.Problems[0].Field), document, document.told(refusal.Problems))
+			return nil, document.refused(refusal.Problems)
 		case err != nil:
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	yamlnodes "go.yaml.in/yaml/v3"
@@ -62,8 +63,13 @@ func child(node *yamlnodes.Node, field string) (*yamlnodes.Node, string) {
 	return nil, ""
 }
 
-// told returns the text of problems, with the line of each that is not in the line of the first.
-func (d Document) told(problems []admission.Problem) string {
+// refused returns what the API server has against an object: at the line of the first problem, and with the lines of
+// those that are elsewhere. Problems without a field announce others.
+func (d Document) refused(problems []admission.Problem) error {
+	isAnnouncement := func(problem admission.Problem) bool { return problem.Field == "<nil>" }
+	if named := slices.DeleteFunc(slices.Clone(problems), isAnnouncement); len(named) > 0 {
+		problems = named
+	}
 	texts := make([]string, len(problems))
 	for i, problem := range problems {
 		texts[i] = Plain(problem.Text)
@@ -71,7 +77,7 @@ func (d Document) told(problems []admission.Problem) string {
 			texts[i] = fmt.Sprintf("line %d: %s", line, texts[i])
 		}
 	}
-	return strings.Join(texts, "; ")
+	return fmt.Errorf("%s: %s: the API server refuses it: %s", d.At(problems[0].Field), d, strings.Join(texts, "; "))
 }
 
 // Where returns the file and the line that an error of a decoder is about.
