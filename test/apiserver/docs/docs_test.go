@@ -29,6 +29,9 @@ func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 // foreign are the groups of kinds that the API server of the tests does not have. Their objects are only parsed.
 var foreign = map[string]bool{"cert-manager.io": true, "keda.sh": true, "monitoring.coreos.com": true}
 
+// ofCluster are the kinds of objects without a namespace.
+var ofCluster = map[string]bool{"Namespace": true, "GatewayClass": true, "IngressClass": true}
+
 // TestYAML has the API server check every block of YAML in the README and in docs. The recipes have a test of their
 // own.
 func TestYAML(t *testing.T) {
@@ -106,7 +109,7 @@ func objects(t *testing.T, block string) []*unstructured.Unstructured {
 			content = gatewayWith(content)
 		}
 		object := &unstructured.Unstructured{Object: content}
-		if object.GetNamespace() == "" && object.GetKind() != "Namespace" && object.GetKind() != "GatewayClass" {
+		if object.GetNamespace() == "" && !ofCluster[object.GetKind()] {
 			object.SetNamespace("default")
 		}
 		all = append(all, object)
