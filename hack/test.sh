@@ -106,15 +106,18 @@ api_server() {
 
 # Kubernetes before 1.34 has no watch-lists.
 without_watch_lists() {
-    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
-    export KUBEBUILDER_ASSETS
     (cd test && go_test -count=1 -timeout=10m ./apiserver/gatewayapi -run='^TestGatewayAPI$' -watch-lists=false)
 }
 
 plugin() {
+    (cd cmd/kubectl-gateway && go_test -count=1 -timeout=10m "${slow[@]}" ./internal/clustertest)
+}
+
+# two_clusters runs two suites that have an API server each.
+two_clusters() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd cmd/kubectl-gateway && go_test -count=1 -timeout=10m "${slow[@]}" ./internal/clustertest)
+    both plugin without_watch_lists
 }
 
 # end_to_end needs a node. Most of the time these tests wait, so more run at once than there are cores.
@@ -163,8 +166,7 @@ test | all)
     suite "Commit messages" hack/verify-commits.sh
     suite "Generated files" make --no-print-directory -s verify
     suite "Built programs on a real API server" api_server
-    suite "The Gateway API, on an API server without watch-lists" without_watch_lists
-    suite "The kubectl plugin on a real API server" plugin
+    suite "The kubectl plugin, and the Gateway API without watch-lists, on real API servers" two_clusters
     ;;&
 test | all | e2e)
     on_node "End-to-end tests on a node" end_to_end
