@@ -53,13 +53,15 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does: another
-// path, or another Service that no route had before. Each has a hostname and a Service of its own, with five endpoints.
+// BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does:
+// another path, or another Service that no route had before. Each has a hostname and a Service of its own, with five
+// endpoints.
 func BenchmarkHTTPRoute(b *testing.B) {
 	for _, routes := range []int{300, 3000, 10_000} {
 		r := newAttachedRig(b, routes)
 		generation := 1
 		edit := func(b *testing.B, change func(*gatewayv1.HTTPRoute)) {
+			b.Helper()
 			r.measure(b, func() {
 				generation++
 				route := r.httpRoute(7, generation)

@@ -43,8 +43,8 @@ type Instance struct {
 }
 
 // NewPaths returns the paths of a HAProxy of this test's own, in a new directory that is removed with the test. The
-// directory is not in t.TempDir because a socket's path has at most 97 characters. That of a test is in memory: what the
-// agent writes there, it syncs, and that takes a busy disk seconds.
+// directory is not in t.TempDir because a socket's path has at most 97 characters. That of a test is in memory: what
+// the agent writes there, it syncs, and that takes a busy disk seconds.
 func NewPaths(t testing.TB) ir.Paths {
 	t.Helper()
 	parent := "/dev/shm"
