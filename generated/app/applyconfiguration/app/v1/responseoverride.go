@@ -7,8 +7,8 @@ package v1
 // ResponseOverrideApplyConfiguration represents a declarative configuration of the ResponseOverride type for use
 // with apply.
 //
-// ResponseOverride replaces errors of backends, by their status. Errors that the proxies answer with by themselves stay:
-// spec.errorPages is for those.
+// ResponseOverride replaces errors of backends, by their status. Errors that the proxies answer with by themselves
+// stay: spec.errorPages is for those.
 type ResponseOverrideApplyConfiguration struct {
 	// The errors to replace. Of two for the same status, the first counts.
 	Responses []OverriddenResponseApplyConfiguration `json:"responses,omitempty"`
