@@ -296,7 +296,9 @@ func (s *cluster) Addresses(parent gatewayapi.Parent) []gatewayv1.GatewayStatusA
 }
 
 // Object says that all objects are live.
-func (s *cluster) Object(gatewayapi.Parent, string, metav1.Object, gatewayapi.Object) bool { return true }
+func (s *cluster) Object(gatewayapi.Parent, string, metav1.Object, gatewayapi.Object) bool {
+	return true
+}
 
 // merge returns wanted conditions with the times of those that do not change.
 func merge(before, wanted []metav1.Condition) []metav1.Condition {
