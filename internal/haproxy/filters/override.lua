@@ -1,6 +1,6 @@
 -- Asks a Service for an answer in place of a backend's error, through the socket that leads there.
 --
--- One action asks, and another one answers: HAProxy 3.4.7 crashed with one for both. If the Service has no answer,
+-- One action asks, and another one answers: HAProxy 3.4.7 crashed otherwise. If the Service has no answer,
 -- txn.overriding is not set, and the client gets the error. So it does after a mistake in here. The socket bounds how
 -- many questions there are at a time, how long an answer takes, and how long it is.
 
