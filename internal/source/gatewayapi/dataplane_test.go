@@ -1,6 +1,7 @@
 package gatewayapi_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -82,6 +83,55 @@ func TestConfigsAreMerged(t *testing.T) {
 			len(spec.ErrorPages) != 1 || spec.ErrorPages[0].Body != want.page || *spec.Listeners[0].MaxRequestBytes != int64(want.minBytes) {
 			t.Errorf("%s: got %+v, want %+v and a drainTimeout of 7s", planes[i].Gateway.Name, spec, want)
 		}
+	}
+}
+
+// TestConfigsAreWhole: a Gateway has each field of a GatewayConfig that the spec of our own kind has, too.
+func TestConfigsAreWhole(t *testing.T) {
+	objects := read(t, "testdata/auth.yaml")
+	objects.Gateways[0].Spec.Infrastructure = &gatewayv1.GatewayInfrastructure{
+		ParametersRef: &gatewayv1.LocalParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: "own"},
+	}
+	fields := reflect.TypeFor[appv1.GatewayConfigSpec]()
+	checked := 0
+	for i := range fields.NumField() {
+		var config appv1.GatewayConfig
+		set := reflect.ValueOf(&config.Spec).Elem().Field(i)
+		if _, isShared := reflect.TypeFor[appv1.GatewaySpec]().FieldByName(fields.Field(i).Name); !isShared {
+			continue
+		}
+		fill(set)
+		objects.Config = func(string, string) *appv1.GatewayConfig { return &config }
+		spec := gatewayapi.Translate(objects).DataPlanes()[0].Spec
+		got := reflect.ValueOf(spec).Elem().FieldByName(fields.Field(i).Name)
+		if got.IsZero() || !reflect.DeepEqual(reflect.Indirect(got).Interface(), reflect.Indirect(set).Interface()) {
+			t.Errorf("%s is %+v, want %+v", fields.Field(i).Name, got, set)
+		}
+		checked++
+	}
+	if checked < 10 {
+		t.Errorf("only %d fields were compared", checked)
+	}
+}
+
+// fill sets a field to something, and all that is in it.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.String:
+		v.SetString("a")
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(7)
 	}
 }
 
