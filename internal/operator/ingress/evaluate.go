@@ -183,7 +183,7 @@ func isShared(object source.Subject) bool {
 	return object.Kind == "Gateway" || object.Kind == "GatewayConfig"
 }
 
-// foreign says whether the Gateway of a class cannot be made because somebody else has one of its name.
+// foreign returns why the Gateway of a class cannot be made: somebody else has one of its name; "" if it can.
 func (c *Controller) foreign(result *source.Result, class *networkingv1.IngressClass) string {
 	for _, object := range result.Objects {
 		if subject := subjectOf(object); isShared(subject) && c.taken[subject] {
