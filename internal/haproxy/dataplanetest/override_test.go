@@ -41,9 +41,16 @@ spec:
         - matches: [{path: {value: /gone}}]
           filters: [{type: ResponseOverride, responseOverride: {responses: [{statuses: [404], backendRef: {name: missing, port: 80}}]}}]
           backendRefs: [{name: app, port: 80}]
+        - matches: [{path: {value: /counted}}]
+          maxRequestBytes: 10
+          filters: [{type: ResponseOverride, responseOverride: {responses: [{statuses: [404, 413, 503], body: replaced}]}}]
+          backendRefs: [{name: app, port: 80}]
+        - matches: [{path: {value: /down}}]
+          filters: [{type: ResponseOverride, responseOverride: {responses: [{statuses: [503], body: replaced}]}}]
+          backendRefs: [{name: down, port: 80}]
         - {matches: [{path: {value: /plain}}], backendRefs: [{name: app, port: 80}]}
         - {matches: [{path: {value: /none}}], filters: [{type: ResponseOverride, responseOverride: {responses: [{statuses: [500], body: not for this}]}}]}
-backends: [{service: app, port: 80}, {service: errors, port: 80}]
+backends: [{service: app, port: 80}, {service: errors, port: 80}, {service: down, port: 80}]
 `
 
 // startOverriding starts a gateway whose backend answers with the status of the header Want, and whose Service for
@@ -72,6 +79,27 @@ func startOverriding(t *testing.T) *gateway {
 		in.Backends[routing.Backend{Service: "app", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, app, nil)}}
 		in.Backends[routing.Backend{Service: "errors", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, errors, nil)}}
 	})
+}
+
+// TestResponseOverrideOfCountedBodies: errors of the backend are replaced also where the body of a request is counted
+// on its way, and those of the proxy stay: 413 for the body, and 503 without an endpoint.
+func TestResponseOverrideOfCountedBodies(t *testing.T) {
+	t.Parallel()
+	g := startOverriding(t)
+	for _, c := range []struct {
+		path, body string
+		status     int
+		isReplaced bool
+	}{
+		{"/counted", "1\r\na\r\n0\r\n\r\n", 404, true},
+		{"/counted", "b\r\n0123456789a\r\n0\r\n\r\n", 413, false},
+		{"/down", "1\r\na\r\n0\r\n\r\n", 503, false},
+	} {
+		got := newClient(t, g.ports[80]).send("POST " + c.path + " HTTP/1.1\r\nHost: x\r\nWant: 404\r\nTransfer-Encoding: chunked\r\n\r\n" + c.body)
+		if got.Status != c.status || (got.Body == "replaced") != c.isReplaced {
+			t.Errorf("%s with %q: got %d %q", c.path, c.body, got.Status, got.Body)
+		}
+	}
 }
 
 // TestResponseOverrideOfLeavers: clients that leave while the Service is asked change nothing for others.
