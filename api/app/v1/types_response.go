@@ -79,7 +79,7 @@ type OverriddenResponse struct {
 // +kubebuilder:validation:Maximum=599
 type BackendErrorStatus int32
 
-// ResponseOverrideBackendRef is a port of a Service in the Gateway's namespace that answers in place of another one.
+// ResponseOverrideBackendRef is a port of a Service that answers in place of another one.
 type ResponseOverrideBackendRef struct {
 	// The name of the Service, in the namespace of the Gateway or RouteFilter. A Service of type ExternalName, or one
 	// that selects proxies of a Gateway, replaces no errors.
