@@ -7,7 +7,7 @@ package v1
 // ResponseOverrideBackendRefApplyConfiguration represents a declarative configuration of the ResponseOverrideBackendRef type for use
 // with apply.
 //
-// ResponseOverrideBackendRef is a port of a Service in the Gateway's namespace that answers in place of another one.
+// ResponseOverrideBackendRef is a port of a Service that answers in place of another one.
 type ResponseOverrideBackendRefApplyConfiguration struct {
 	// The name of the Service, in the namespace of the Gateway or RouteFilter. A Service of type ExternalName, or one
 	// that selects proxies of a Gateway, replaces no errors.
