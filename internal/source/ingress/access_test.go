@@ -49,7 +49,12 @@ spec:
 		got = append(got, fmt.Sprintf("%s %s %s", rule.parents, rule.path(), strings.TrimPrefix(rule.answer(), "Service ")))
 	}
 	slices.Sort(got)
-	want := "[ListenerSet] / web\n[ListenerSet] /.well-known/acme-challenge/ solver\n[http] / redirect\n[http] /.well-known/acme-challenge/ solver"
+	want := `[ListenerSet] / web
+[ListenerSet] /.well-known/acme-challenge redirect
+[ListenerSet] /.well-known/acme-challenge/ solver
+[http] / redirect
+[http] /.well-known/acme-challenge redirect
+[http] /.well-known/acme-challenge/ solver`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}

@@ -69,11 +69,11 @@ func init() {
 
 // routing are paths, redirects, hosts and headers.
 var routing = []Row{
-	{"rewrite-target", Carried, "PathRegexRewrite, or URLRewrite of the whole path. One with variables is closed", func(s *settings, value string) string { s.rewriteTarget = value; return "" }, ""},
+	{"rewrite-target", Carried, "PathRegexRewrite, URLRewrite of the whole path, or RequestRedirect to a URL. One with variables or a query is closed", setRewriteTarget, ""},
 	{"use-regex", Carried, "regular expressions, in the order of nginx", setBool(func(s *settings, value bool) { s.useRegex = value }), ""},
-	{"app-root", Carried, "RequestRedirect of the path /", setAppRoot, ""},
-	{"permanent-redirect", Differs, "RequestRedirect. One with variables is closed", setRedirect(301), ""},
-	{"temporal-redirect", Differs, "RequestRedirect. One with variables is closed", setRedirect(302), ""},
+	{"app-root", Differs, "RequestRedirect of the path /, with the query", setAppRoot, ""},
+	{"permanent-redirect", Differs, redirects, setRedirect(301), ""},
+	{"temporal-redirect", Differs, redirects, setRedirect(302), ""},
 	{"permanent-redirect-code", Carried, "the status of the redirect", part("permanent-redirect"), ""},
 	{"temporal-redirect-code", Carried, "the status of the redirect", part("temporal-redirect"), ""},
 	{"from-to-www-redirect", Carried, "RequestRedirect of the other name", setBool(func(s *settings, value bool) { s.wwwRedirect = value }), ""},
@@ -89,7 +89,7 @@ var routing = []Row{
 	{"connection-proxy-header", Harmless, "HAProxy sets Connection itself", nil, ""},
 	{"proxy-cookie-domain proxy-cookie-path", Lost, "cookies of answers are not rewritten: let the backend set them as browsers need them", nil, "off"},
 	{"proxy-redirect-from proxy-redirect-to", Lost, "Location in answers is not rewritten: let the backend go by X-Forwarded-Host and -Proto", nil, "off|default"},
-	{"enable-cors", Carried, "CORS, with nginx's defaults", setCORS, ""},
+	{"enable-cors", Carried, "CORS, with nginx's defaults. What only preflights need is in answers to them alone", setCORS, ""},
 	{
 		"cors-allow-origin cors-allow-methods cors-allow-headers cors-allow-credentials cors-expose-headers cors-max-age",
 		Carried, "CORS", part("enable-cors"), "",
@@ -112,7 +112,7 @@ var limiting = []Row{
 	{"proxy-next-upstream-tries", Carried, "retry.attempts, up to 10", setTries, ""},
 	{"proxy-next-upstream-timeout", Lost, "the time of all attempts together is not bounded: use timeouts.request", nil, "0"},
 	{"limit-rate limit-rate-after", Lost, "the speed of answers is not limited", nil, "0"},
-	{"limit-rps limit-rpm", Differs, "RateLimit: the burst in a second (a minute), 60 times the limit in a minute (an hour)", setLimits, ""},
+	{"limit-rps limit-rpm", Differs, "RateLimit: the burst and one in a second (a minute), 60 times the limit in a minute (an hour)", setLimits, ""},
 	{"limit-connections", Differs, "RateLimit of concurrent requests", setConcurrent, ""},
 	{"limit-burst-multiplier", Carried, "RateLimit", setBurst, ""},
 	{"limit-whitelist limit-allowlist", Differs, "these clients are limited, too", setExempt, ""},
@@ -131,7 +131,7 @@ var serving = []Row{
 	{"upstream-hash-by-subset upstream-hash-by-subset-size", Differs, "the same key always gets the same endpoint", nil, "false"},
 	{"service-upstream", Differs, "requests go to the Service's endpoints themselves", nil, "false"},
 	{"default-backend", Differs, "the Service of custom-http-errors. Without an endpoint, clients get 503", func(*settings, string) string { return withoutEndpoints }, ""},
-	{"custom-http-errors", Differs, "ResponseOverride, with the answers of default-backend", setErrors, ""},
+	{"custom-http-errors", Differs, "ResponseOverride, with the answers of default-backend, which gets no query", setErrors, ""},
 	{"disable-proxy-intercept-errors", Carried, "no ResponseOverride", part("custom-http-errors"), ""},
 	{"proxy-http-version", Harmless, "HTTP/1.1, or HTTP/2 by the appProtocol of the Service's port", nil, ""},
 	{"proxy-ssl-name", Carried, "BackendTLSPolicy", part("backend-protocol"), ""},
@@ -172,7 +172,7 @@ var guarding = []Row{
 	{"auth-always-set-cookie", Differs, authCookies, beside("auth-url", authCookies), "false"},
 	{"auth-cache-key auth-cache-duration", Harmless, "the Service is asked about each request", nil, ""},
 	{"auth-keepalive auth-keepalive-share-vars auth-keepalive-requests auth-keepalive-timeout", Harmless, "connections to the Service are kept and shared", nil, ""},
-	{"auth-type", Differs, "BasicAuth. Digests are closed", setPasswords, ""},
+	{"auth-type", Differs, "BasicAuth, whose realm is Restricted by default. Digests are closed", setPasswords, ""},
 	{"auth-secret auth-secret-type auth-realm", Carried, "BasicAuth", part("auth-type"), ""},
 	{"auth-snippet auth-proxy-set-headers", Closed, authPolicy, nil, ""},
 	{
@@ -186,6 +186,7 @@ var guarding = []Row{
 }
 
 const (
+	redirects      = "RequestRedirect. One with variables is closed, but for $host, $scheme and $request_uri"
 	withCopies     = "copies have the host of the request, and its body of up to 15 KiB"
 	noCertificates = "a Gateway asks for client certificates for all its hosts: make one for these hosts, with spec.tls.frontend"
 	noFirewall     = "there is no web application firewall"

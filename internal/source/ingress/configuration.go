@@ -274,6 +274,12 @@ func (s *settings) setDrain(value string) string {
 	return ""
 }
 
+// realIP is the header in which nginx tells backends who the client is.
+const realIP = "X-Real-IP"
+
+// ofProxy are headers that nginx replaces, and that backends may believe. No filter can set them to what nginx does.
+var ofProxy = []appv1.ModifiedHeaderName{"X-Original-Forwarded-For", "X-Original-Forwarded-Host", "X-Forwarded-Scheme", "X-Scheme"}
+
 // gatewayConfig returns what the Gateway API has no fields for.
 func (s *site) gatewayConfig() *appv1.GatewayConfig {
 	c := &s.configuration
@@ -286,8 +292,13 @@ func (s *site) gatewayConfig() *appv1.GatewayConfig {
 	if len(c.blocked) > 0 {
 		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: c.blocked}})
 	}
-	if len(c.requestHeaders.Set) > 0 {
-		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterRequestHeaderModifier, RequestHeaderModifier: &c.requestHeaders})
+	request := *c.requestHeaders.DeepCopy()
+	request.Remove = ofProxy
+	*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterRequestHeaderModifier, RequestHeaderModifier: &request})
+	if !slices.ContainsFunc(request.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), realIP) }) {
+		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterHeaderVariables, HeaderVariables: &appv1.HeaderVariables{
+			Set: []appv1.HeaderVariable{{Name: realIP, Variable: appv1.HeaderVariableClientAddress}},
+		}})
 	}
 	if len(response.Set)+len(response.Remove) > 0 {
 		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterResponseHeaderModifier, ResponseHeaderModifier: &response})

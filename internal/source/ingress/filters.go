@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ func setAppRoot(s *settings, value string) string {
 		return "it is no path"
 	}
 	s.appRoot = value
-	return ""
+	return withQuery
 }
 
 func setAliases(s *settings, _ string) string {
@@ -39,8 +40,8 @@ func setAliases(s *settings, _ string) string {
 	return ""
 }
 
-// setRedirect takes a URL that may end with $request_uri, which stands for path and query. The backend of an Ingress
-// with another URL stays closed, as nginx does not pass requests on to it.
+// setRedirect answers with a redirect. The backend of an Ingress whose URL cannot be given stays closed, as nginx does
+// not pass requests on to it.
 func setRedirect(code int) setter {
 	return func(s *settings, value string) string {
 		status, name := code, either(code == 301, "permanent-redirect-code", "temporal-redirect-code")
@@ -49,31 +50,62 @@ func setRedirect(code int) setter {
 		} else if ok {
 			s.noteAnnotation(name, fmt.Sprintf("a redirect cannot have this status: it has %d", code))
 		}
-		base, keepPath := strings.CutSuffix(value, "$request_uri")
-		target, err := url.Parse(base)
-		switch {
-		case err != nil || target.RawQuery != "" || target.Fragment != "" || target.User != nil || strings.Contains(base, "$"):
-			return s.close(s.annotation, "a redirect has only scheme, host, port and path")
-		case target.Scheme != "" && target.Scheme != "http" && target.Scheme != "https", target.Hostname() != "" && !isPreciseHostname(target.Hostname()),
-			target.Path != "" && !isURLPath(target.EscapedPath()), keepPath && target.Path != "":
-			return s.close(s.annotation, "a redirect cannot have this URL")
+		redirect, problem := redirectTo(value)
+		if problem != "" {
+			return s.close(s.annotation, problem)
 		}
-		s.redirect = &gatewayv1.HTTPRequestRedirectFilter{StatusCode: &status}
-		if target.Scheme != "" {
-			s.redirect.Scheme = &target.Scheme
-		}
-		if target.Hostname() != "" {
-			s.redirect.Hostname = new(gatewayv1.PreciseHostname(target.Hostname()))
-		}
-		if port, err := strconv.ParseUint(target.Port(), 10, 16); err == nil && port > 0 {
-			s.redirect.Port = new(gatewayv1.PortNumber(port)) //nolint:gosec // it has 16 bits
-		}
-		if keepPath {
-			return ""
-		}
-		s.redirect.Path = fullPath(cmp.Or(target.EscapedPath(), "/"))
-		return "the request's query is appended, which nginx drops"
+		s.redirect, redirect.StatusCode = redirect, &status
+		return either(redirect.Path != nil, withQuery, "")
 	}
+}
+
+const withQuery = "the request's query is appended, which nginx drops"
+
+// ofRequest matches a URL with the host of the request, and maybe its scheme.
+var ofRequest = regexp.MustCompile(`^(\$scheme:|https?:)?//\$(http_)?host(/|$)`)
+
+// redirectTo returns a redirect to a URL, without a status, or why there is none. The URL may end with $request_uri,
+// which stands for path and query.
+func redirectTo(value string) (redirect *gatewayv1.HTTPRequestRedirectFilter, problem string) {
+	base, keepPath := strings.CutSuffix(value, "$request_uri")
+	base = ofRequest.ReplaceAllString(base, "$1//$3")
+	target, err := url.Parse(strings.TrimPrefix(base, "$scheme:"))
+	switch {
+	case err != nil || target.RawQuery != "" || target.Fragment != "" || target.User != nil || strings.Contains(target.String(), "$"):
+		return nil, "a redirect has only scheme, host, port and path"
+	case target.Scheme != "" && target.Scheme != "http" && target.Scheme != "https", target.Hostname() != "" && !isPreciseHostname(target.Hostname()),
+		target.Path != "" && !isURLPath(target.EscapedPath()), keepPath && target.Path != "":
+		return nil, "a redirect cannot have this URL"
+	}
+	redirect = &gatewayv1.HTTPRequestRedirectFilter{}
+	if target.Scheme != "" {
+		redirect.Scheme = &target.Scheme
+	}
+	if target.Hostname() != "" {
+		redirect.Hostname = new(gatewayv1.PreciseHostname(target.Hostname()))
+	}
+	if port, err := strconv.ParseUint(target.Port(), 10, 16); err == nil && port > 0 {
+		redirect.Port = new(gatewayv1.PortNumber(port)) //nolint:gosec // it has 16 bits
+	}
+	if !keepPath {
+		redirect.Path = fullPath(cmp.Or(target.EscapedPath(), "/"))
+	}
+	return redirect, ""
+}
+
+// setRewriteTarget takes a path. nginx redirects to a URL, unless another annotation says where to.
+func setRewriteTarget(s *settings, value string) string {
+	s.rewriteTarget = value
+	isURL := strings.HasPrefix(value, "http://") || strings.HasPrefix(value, "https://") || strings.HasPrefix(value, "$scheme")
+	if !isURL || s.values["permanent-redirect"] != "" || s.values["temporal-redirect"] != "" {
+		return ""
+	}
+	redirect, problem := redirectTo(value)
+	if problem != "" {
+		return s.close(s.annotation, problem)
+	}
+	s.redirect, redirect.StatusCode = redirect, new(302)
+	return ""
 }
 
 func fullPath(path string) *gatewayv1.HTTPPathModifier {
@@ -181,8 +213,6 @@ func setCORS(s *settings, value string) string {
 			continue
 		case strings.Contains(origin, "*."):
 			s.noteAnnotation("cors-allow-origin", origin+" stands for names with more labels too")
-		case origin == "*":
-			cors.AllowCredentials = nil // browsers refuse them with it
 		}
 		cors.AllowOrigins = append(cors.AllowOrigins, gatewayv1.CORSOrigin(origin))
 	}

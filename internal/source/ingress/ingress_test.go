@@ -40,7 +40,8 @@ spec:
 	}
 	want := []string{
 		"b/ingress-shop-test-http[http]/ redirect", "b/ingress-shop-test[ListenerSet]/ Service web",
-		"c/ingress-shop-test-http[http]/api/ redirect", "c/ingress-shop-test[ListenerSet]/api/ Service api",
+		"c/ingress-shop-test-http[http]/api redirect", "c/ingress-shop-test-http[http]/api/ redirect",
+		"c/ingress-shop-test[ListenerSet]/api redirect", "c/ingress-shop-test[ListenerSet]/api/ Service api",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -243,7 +244,7 @@ data:
 	result := convertText(t, text+
 		pathOf("b", "web", "a.test", "/", "")+pathOf("b", "own", "a.test", "/own/", Prefix+"whitelist-source-range: 10.1.0.0/16, "+Prefix+"enable-global-auth: 'false'"))
 	want := []string{
-		"/ Service web allow [10.0.0.0/8] deny [192.0.2.0/24] asks login:80/ []", "/own/ Service own allow [10.1.0.0/16] deny [192.0.2.0/24]",
+		"/ Service web allow [10.0.0.0/8] deny [192.0.2.0/24] asks login:80/ []", "/own redirect", "/own/ Service own allow [10.1.0.0/16] deny [192.0.2.0/24]",
 	}
 	got := limits(result)
 	slices.Sort(got)
@@ -252,7 +253,7 @@ data:
 	}
 	config, err := json.Marshal(objects[*appv1.GatewayConfig](result)[0].Spec)
 	const spec = `{"trustedProxies":["10.0.0.0/8"],"compression":{},"filters":[` +
-		`{"type":"ClientAddress","clientAddress":{"deny":["192.0.2.0/24"]}},{"type":"ResponseHeaderModifier","responseHeaderModifier":{"set":[{"name":"X-A","value":"b"}]}}],` +
+		`{"type":"ClientAddress","clientAddress":{"deny":["192.0.2.0/24"]}},` + replaced + `,{"type":"ResponseHeaderModifier","responseHeaderModifier":{"set":[{"name":"X-A","value":"b"}]}}],` +
 		`"drainTimeout":"1m"}`
 	if err != nil || string(config) != spec {
 		t.Errorf("got the GatewayConfig %s (%v), want %s", config, err, spec)
@@ -263,6 +264,10 @@ data:
 		}
 	}
 }
+
+// replaced is how clients' headers of nginx are replaced.
+const replaced = `{"type":"RequestHeaderModifier","requestHeaderModifier":{"remove":["X-Original-Forwarded-For","X-Original-Forwarded-Host","X-Forwarded-Scheme","X-Scheme"]}},` +
+	`{"type":"HeaderVariables","headerVariables":{"set":[{"name":"X-Real-IP","variable":"ClientAddress"}]}}`
 
 // TestAlwaysTheSame: the order of the input does not matter.
 func TestAlwaysTheSame(t *testing.T) {

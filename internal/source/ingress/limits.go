@@ -95,10 +95,8 @@ func (s *settings) requestLimits() (limits []appv1.RequestLimit, cut bool) {
 		if err != nil || limit <= 0 {
 			continue
 		}
-		bound(units[0], limit*max(1, multiplier))
-		if multiplier > 1 {
-			bound(units[1], limit*60)
-		}
+		bound(units[0], limit*max(1, multiplier)+1) // nginx does not count the request before the burst
+		bound(units[1], limit*60)
 	}
 	for _, unit := range []appv1.RateLimitUnit{appv1.RateLimitSecond, appv1.RateLimitMinute, appv1.RateLimitHour} {
 		if requests, ok := most[unit]; ok {

@@ -35,30 +35,30 @@ var limitTests = map[string]struct {
 	// notes are those about annotations.
 	notes []string
 }{
-	"per second": {map[string]string{"limit-rps": "10"}, "50/Second 600/Minute", []string{"limit-rps: " + limitNote}},
-	"per minute": {map[string]string{"limit-rpm": "10"}, "50/Minute 600/Hour", []string{"limit-rpm: " + limitNote}},
+	"per second": {map[string]string{"limit-rps": "10"}, "51/Second 600/Minute", []string{"limit-rps: " + limitNote}},
+	"per minute": {map[string]string{"limit-rpm": "10"}, "51/Minute 600/Hour", []string{"limit-rpm: " + limitNote}},
 	"both": {
-		map[string]string{"limit-rps": "2", "limit-rpm": "30"}, "10/Second 120/Minute 1800/Hour",
+		map[string]string{"limit-rps": "2", "limit-rpm": "30"}, "11/Second 120/Minute 1800/Hour",
 		[]string{"limit-rpm, limit-rps: " + limitNote},
 	},
 	"both, the burst of the minute being less": {
-		map[string]string{"limit-rps": "2", "limit-rpm": "10"}, "10/Second 50/Minute 600/Hour",
+		map[string]string{"limit-rps": "2", "limit-rpm": "10"}, "11/Second 51/Minute 600/Hour",
 		[]string{"limit-rpm, limit-rps: " + limitNote},
 	},
-	"another burst": {map[string]string{"limit-rps": "10", "limit-burst-multiplier": "3"}, "30/Second 600/Minute", []string{"limit-rps: " + limitNote}},
+	"another burst": {map[string]string{"limit-rps": "10", "limit-burst-multiplier": "3"}, "31/Second 600/Minute", []string{"limit-rps: " + limitNote}},
 	"the limit as burst": {
-		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "1"}, "10/Second", []string{"limit-rps: " + limitNote},
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "1"}, "11/Second 600/Minute", []string{"limit-rps: " + limitNote},
 	},
 	"no burst": {
-		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "0"}, "10/Second",
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "0"}, "11/Second 600/Minute",
 		[]string{"limit-burst-multiplier: " + noBurst, "limit-rps: " + limitNote},
 	},
 	"more burst than a minute has": {
-		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "61"}, "610/Second 600/Minute",
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "61"}, "611/Second 600/Minute",
 		[]string{"limit-burst-multiplier: " + longBurst, "limit-rps: " + limitNote},
 	},
 	"a burst that is no number": {
-		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "x"}, "50/Second 600/Minute",
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "x"}, "51/Second 600/Minute",
 		[]string{"limit-burst-multiplier: " + noNumber, "limit-rps: " + limitNote},
 	},
 	"more than a limit may be": {
@@ -66,21 +66,21 @@ var limitTests = map[string]struct {
 	},
 	"no limit":              {map[string]string{"limit-rps": "0", "limit-rpm": "-1"}, "", nil},
 	"no number":             {map[string]string{"limit-rps": "ten"}, "", []string{"limit-rps: " + noNumber}},
-	"one that is no number": {map[string]string{"limit-rps": "ten", "limit-rpm": "10"}, "50/Minute 600/Hour", []string{"limit-rpm: " + limitNote, "limit-rps: " + noNumber}},
+	"one that is no number": {map[string]string{"limit-rps": "ten", "limit-rpm": "10"}, "51/Minute 600/Hour", []string{"limit-rpm: " + limitNote, "limit-rps: " + noNumber}},
 	"a burst alone":         {map[string]string{"limit-burst-multiplier": "3"}, "", []string{"limit-burst-multiplier: " + withoutLimit}},
 	"exempt clients": {
-		map[string]string{"limit-rps": "10", "limit-whitelist": "10.0.0.0/8"}, "50/Second 600/Minute",
+		map[string]string{"limit-rps": "10", "limit-whitelist": "10.0.0.0/8"}, "51/Second 600/Minute",
 		[]string{"limit-rps: " + limitNote, "limit-whitelist: " + noExemption},
 	},
 	"exempt clients by the newer name": {
-		map[string]string{"limit-rpm": "10", "limit-allowlist": "10.0.0.0/8"}, "50/Minute 600/Hour",
+		map[string]string{"limit-rpm": "10", "limit-allowlist": "10.0.0.0/8"}, "51/Minute 600/Hour",
 		[]string{"limit-allowlist: " + noExemption, "limit-rpm: " + limitNote},
 	},
 	"exempt clients alone":  {map[string]string{"limit-whitelist": "10.0.0.0/8"}, "", []string{"limit-whitelist: " + withoutLimits}},
-	"no clients are exempt": {map[string]string{"limit-rps": "10", "limit-whitelist": ""}, "50/Second 600/Minute", []string{"limit-rps: " + limitNote}},
+	"no clients are exempt": {map[string]string{"limit-rps": "10", "limit-whitelist": ""}, "51/Second 600/Minute", []string{"limit-rps: " + limitNote}},
 	"connections":           {map[string]string{"limit-connections": "10"}, "10 at a time", []string{"limit-connections: " + atATimeNote}},
 	"connections and rates": {
-		map[string]string{"limit-connections": "10", "limit-rps": "2", "limit-whitelist": "10.0.0.0/8"}, "10 at a time 10/Second 120/Minute",
+		map[string]string{"limit-connections": "10", "limit-rps": "2", "limit-whitelist": "10.0.0.0/8"}, "10 at a time 11/Second 120/Minute",
 		[]string{"limit-connections: " + atATimeNote, "limit-rps: " + limitNote, "limit-whitelist: " + noExemption},
 	},
 	"connections and exempt clients": {
@@ -126,7 +126,7 @@ func TestRateLimitsOfPaths(t *testing.T) {
 		fmt.Sprintf(ingressWithPath, "c", Prefix+`canary: "true", `+Prefix+`canary-by-header: X-Canary, `+Prefix+`limit-rps: "7"`, "/a", "Prefix") +
 		fmt.Sprintf(ingressWithPath, "b", Prefix+`limit-rpm: "2"`, "/b", "Prefix") +
 		fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix")
-	want := []string{"10/Minute 120/Hour", "5/Second 60/Minute", "5/Second 60/Minute", "5/Second 60/Minute", ""}
+	want := []string{"11/Minute 120/Hour", "6/Second 60/Minute", "6/Second 60/Minute", "6/Second 60/Minute", ""}
 	got := rates(convertText(t, text))
 	slices.Sort(got)
 	slices.Sort(want)

@@ -288,7 +288,7 @@ func (s *site) addRoutes(h *host) {
 	if isPreciseHostname(h.www) {
 		plain, secure := s.parents(h, namespaces[0])
 		redirect := redirecting(pathMatch{prefix, "/"}, &gatewayv1.HTTPRequestRedirectFilter{
-			Hostname: new(gatewayv1.PreciseHostname(h.name)), StatusCode: new(308),
+			Hostname: new(gatewayv1.PreciseHostname(h.name)), StatusCode: &s.redirectCode,
 		})
 		redirect.of = all[0].rules[0].of
 		s.addHTTPRoutes(namespaces[0], h.www, append(plain, secure...), []string{h.www}, []rule{redirect})

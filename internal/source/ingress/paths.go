@@ -28,7 +28,7 @@ const (
 
 // matches returns the match of each location, in an order that is then that of the locations.
 func (h *host) matches() []pathMatch {
-	regex := slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
+	regex := h.hasExpressions()
 	// What is wide has to be guarded as a whole, which an expression does. Expressions are tried in order.
 	ordered := regex || slices.ContainsFunc(h.locations, func(l *location) bool { return l.isGuarded() && l.isWide() })
 	if ordered { // nginx tries the longest first
@@ -69,6 +69,11 @@ func (h *host) matches() []pathMatch {
 	return all
 }
 
+// hasExpressions reports whether the paths of a host are expressions.
+func (h *host) hasExpressions() bool {
+	return slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
+}
+
 // pathMatch returns the match of a location on a host without expressions.
 func (l *location) pathMatch(h *host, ordered bool) pathMatch {
 	shorter := strings.TrimSuffix(l.path, "/")
@@ -78,8 +83,6 @@ func (l *location) pathMatch(h *host, ordered bool) pathMatch {
 	case l.path == "/":
 	case ordered && l.isWide():
 		return pathMatch{expression, regexp.QuoteMeta(l.path) + ".*"}
-	case shorter != l.path:
-		l.note(l.name(), "%s%s: %s is passed on too, where nginx redirects to %[2]s", h, l.path, shorter)
 	case l.isWide():
 		l.note(l.name(), "%s%s: it is a prefix by whole segments: nginx takes %[2]ssomething too", h, l.path)
 	}
@@ -141,7 +144,7 @@ var group = regexp.MustCompile(`\$[0-9]`)
 func (l *location) setRewrite(h *host) {
 	l.newPath, l.replacement = "", nil
 	parsed, err := regexp.Compile(l.path)
-	if !l.rewrites() {
+	if !l.rewrites() || l.redirect != nil {
 		return
 	}
 	captures := false

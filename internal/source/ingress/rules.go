@@ -48,6 +48,7 @@ func (s *site) rules(h *host) []placed {
 		}
 	}
 	matches := h.matches()
+	all = append(all, s.slashRedirects(h)...)
 	s.keepOrder(h, matches)
 	for i, match := range matches {
 		l := h.locations[i]
@@ -71,6 +72,24 @@ func (s *site) rules(h *host) []placed {
 	if s.fallsThrough(h) {
 		first := h.locations[0].ingress
 		all = append(all, placed{first.Namespace, []rule{answer(pathMatch{prefix, "/"}, 404).by(first)}, nil})
+	}
+	return all
+}
+
+// slashRedirects returns the redirects of nginx from paths like /a to locations like /a/, of hosts without expressions.
+func (s *site) slashRedirects(h *host) (all []placed) {
+	for _, l := range h.locations {
+		path := pathMatch{exact, strings.TrimSuffix(l.path, "/")}
+		isThere := slices.ContainsFunc(h.locations, func(other *location) bool { return other.path == path.value })
+		if l.closed || path.value == l.path || path.value == "" || isThere || !isMatch(path) || h.hasExpressions() {
+			continue
+		}
+		redirect := redirecting(path, &gatewayv1.HTTPRequestRedirectFilter{StatusCode: new(301), Path: fullPath(l.path)})
+		one := placed{l.ingress.Namespace, []rule{redirect.by(l.ingress)}, nil}
+		if l.redirectsToHTTPS(h) {
+			one.redirect = new(s.httpsRedirect(path).by(l.ingress))
+		}
+		all = append(all, one)
 	}
 	return all
 }

@@ -115,7 +115,7 @@ var requests = []struct {
 	{"closed", "http://service.example.com/", []string{"answer    503"}},
 	{"closed", "http://canary.example.com/", []string{"answer    503"}},
 
-	{"listed", "http://listed.example.com/", []string{"Service web port 80", "50 requests per second", "600 requests per minute"}},
+	{"listed", "http://listed.example.com/", []string{"Service web port 80", "51 requests per second", "600 requests per minute"}},
 	{"listed", "http://listed.example.com/internal/x", []string{"Service web port 80", "else 403"}},
 	{"listed", "http://user@listed.example.com/administration", []string{"a user of Secret users, else 401", "Service admin port 80"}},
 	{"listed", "http://private.example.com/App/secret", []string{"answer    503"}},
