@@ -99,7 +99,7 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.usersSocket, "users-socket", proxypod.UsersSocket,
 		"`file` of the socket where HAProxy, not the agent, asks gateway-keys about users, if there is a -secret or -users")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
-	flags.Func("users", "`name` of a Secret with users that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
+	flags.Func("users", "`name` of a Secret with users or API keys that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")

@@ -1,5 +1,6 @@
 // Command gateway-keys runs in a proxy pod that mounts Secrets. It passes certificates on, with their keys to HAProxy
-// and without to the agent, if the two fit. It tells HAProxy whether users may log in. It needs no API server.
+// and without to the agent, if the two fit. It tells HAProxy whether users may log in, and which
+// hashes of API keys there are. It needs no API server.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gateway/internal/certificates"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/logging"
@@ -74,8 +76,8 @@ var errVersion = errors.New("version")
 
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
 func parse(k *keeper.Keeper, usersSocket *string, flags *flag.FlagSet, arguments []string) error {
-	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, and SECRET/auth")
-	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate")
+	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth and SECRET/api-keys")
+	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate, and API keys in "+certificates.APIKeysMap)
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` to pass them on to the agent in, without keys; SECRET/problem tells what is wrong with what the Secret holds now")
 	flags.StringVar(usersSocket, "users-socket", "", "`file` of the socket where HAProxy asks whether users of SECRET/auth may log in; empty: it does not")

@@ -82,6 +82,7 @@ func addFilters(filter schema) {
 	addKey(at(filter, "rateLimit", "limits", "key"))
 	addKey(at(filter, "rateLimit", "concurrent", "key"))
 	addAuthHeaders(filter)
+	addKeySource(at(filter, "apiKey", "from"))
 	either(at(filter, "responseOverride", "responses"), "body", "backendRef")
 }
 
@@ -139,7 +140,7 @@ func addUnion(object schema) {
 func addKey(key schema) {
 	key["anyOf"] = []any{
 		schema{"required": []any{"name"}, "properties": schema{"type": schema{"enum": []any{"Header", "Cookie", "Claim"}}}},
-		schema{"maxProperties": 1, "properties": schema{"type": schema{"enum": []any{"ClientAddress", "Path", "Rule"}}}},
+		schema{"maxProperties": 1, "properties": schema{"type": schema{"enum": []any{"ClientAddress", "Path", "Rule", "Client"}}}},
 	}
 	plain := schema{"name": schema{"pattern": `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`}}
 	key["allOf"] = []any{schema{"anyOf": []any{schema{"properties": plain}, schema{"properties": schema{"type": schema{"enum": []any{"Claim"}}}}}}}
@@ -165,8 +166,16 @@ func addHeaders(from schema) {
 // addAuthHeaders keeps framing headers from being passed on.
 func addAuthHeaders(filter schema) {
 	refuseFraming(at(filter, "basicAuth", "userHeader"))
+	refuseFraming(at(filter, "apiKey", "clientHeader"))
 	refuseFraming(at(filter, "externalAuth", "requestHeaders"))
 	refuseFraming(at(filter, "externalAuth", "responseHeaders"))
+}
+
+// addKeySource makes the name of a header be one that requests can have and the proxies may remove.
+func addKeySource(source schema) {
+	name := schema{"pattern": `^[A-Za-z0-9-]+$`}
+	refuseFraming(name)
+	maps.Copy(source, unless(schema{"properties": schema{"name": name}}, "type", "QueryParam", "Cookie"))
 }
 
 func refuseFraming(header schema) {

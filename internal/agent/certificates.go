@@ -9,15 +9,16 @@ import (
 	"strings"
 
 	"gateway/internal/certificates"
+	"gateway/internal/model"
 )
 
 // Mounts describes the Secrets and ConfigMaps in the agent's container.
 type Mounts struct {
-	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, AuthoritiesDir
-	// CONFIGMAP/ca.crt and CONFIGMAP/jwks.
+	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, SECRET/api-keys
+	// and SECRET/api-keys-problem, AuthoritiesDir CONFIGMAP/ca.crt and CONFIGMAP/jwks.
 	CertificatesDir, AuthoritiesDir string
 	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates or keys of
-	// tokens, Users those of Secrets with users, whether they exist or not.
+	// tokens, Users those of Secrets with users or API keys, whether they exist or not.
 	Secrets, ConfigMaps, Users []string
 }
 
@@ -81,12 +82,14 @@ func (r *mountReader) links() string {
 
 // read reads the files. Key sets that cannot be read keep their earlier keys.
 func (r *mountReader) read(keySets map[string]keySetFile) {
-	r.files = mounted{certificates: map[string]certificateFile{}, users: map[string]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
+	r.files = mounted{certificates: map[string]certificateFile{}, users: map[model.SecretFile]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
 	for _, name := range r.mounts.Secrets {
 		r.files.certificates[name] = r.certificate(name)
 	}
 	for _, name := range r.mounts.Users {
-		r.files.users[name] = r.users(name)
+		for _, file := range []model.SecretFile{{Secret: name, File: certificates.UsersFile}, {Secret: name, File: certificates.APIKeysFile}} {
+			r.files.users[file] = r.users(file)
+		}
 	}
 	for _, name := range r.mounts.ConfigMaps {
 		content, problem := readMounted(r.mounts.AuthoritiesDir, name, certificates.AuthorityFile)
@@ -115,10 +118,10 @@ func (r *mountReader) certificate(secret string) certificateFile {
 	}
 }
 
-// users returns what is wrong with the users of a Secret; "" if nothing is.
-func (r *mountReader) users(secret string) string {
-	wrong, nothingWrong := readMounted(r.mounts.CertificatesDir, secret, certificates.UsersProblemFile)
-	_, missing := readMounted(r.mounts.CertificatesDir, secret, certificates.UsersFile)
+// users returns what is wrong with a file that has users or API keys; "" if nothing is.
+func (r *mountReader) users(file model.SecretFile) string {
+	wrong, nothingWrong := readMounted(r.mounts.CertificatesDir, file.Secret, file.File+certificates.ProblemSuffix)
+	_, missing := readMounted(r.mounts.CertificatesDir, file.Secret, file.File)
 	if nothingWrong == "" {
 		return string(wrong)
 	}

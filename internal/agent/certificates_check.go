@@ -13,6 +13,7 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/jwks"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -112,7 +113,7 @@ type mounted struct {
 	// fetched are the keys of tokens at URLs.
 	fetched map[routing.KeySource]jwks.Set
 	// users say what is wrong with the users of a Secret; "" if nothing is.
-	users map[string]string
+	users map[model.SecretFile]string
 }
 
 // material are the certificates, CAs and key sets of a table that can be used, and what is wrong with the rest.
@@ -172,8 +173,8 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 			}
 		}
 	}
-	for secret := range table.Uses.Users.Keys() {
-		c.users(secret)
+	for file := range table.Uses.SecretFiles.Values() {
+		c.users(file)
 	}
 	for rules := range table.Uses.Keys.Values() {
 		c.keySet(rules)
@@ -288,9 +289,10 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 	return true
 }
 
-// users notes what is wrong with the users of a Secret.
-func (c *collector) users(secret string) {
-	problem, ok := c.files.users[secret]
+// users notes what is wrong with a file that has users or API keys.
+func (c *collector) users(file model.SecretFile) {
+	secret := file.Secret
+	problem, ok := c.files.users[file]
 	switch {
 	case !ok:
 		c.notMounted(kindSecret, secret)

@@ -6,6 +6,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 )
@@ -30,9 +31,12 @@ const AssumedAuthority = "# the content of the ConfigMap\n"
 // CheckFiles returns what proxies can use of Secrets and ConfigMaps, as gateway-keys and an agent would. Secrets that
 // are not given are not reported. ConfigMaps that are not given count as usable.
 func CheckFiles(table *routing.Table, namespace string, secrets, configMaps Files, now time.Time) Usable {
-	files := mounted{certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[string]string{}}
+	files := mounted{certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[model.SecretFile]string{}}
 	for name, content := range secrets {
-		files.certificates[name], files.users[name] = pairIn(content), usersIn(content)
+		files.certificates[name] = pairIn(content)
+		for file := range parsers {
+			files.users[model.SecretFile{Secret: name, File: file}] = usersIn(content, file)
+		}
 	}
 	for name, content := range configMaps {
 		files.authorities[name] = authorityIn(content)
@@ -72,13 +76,24 @@ func pairIn(files map[string][]byte) certificateFile {
 	return parseCertificate(certificates.Public(joined))
 }
 
-func usersIn(files map[string][]byte) string {
-	content, ok := files[certificates.UsersFile]
+// parsers are how files with users or clients are read. They return what is wrong with a file.
+var parsers = map[string]func([]byte) string{
+	certificates.UsersFile: func(content []byte) string {
+		_, problem := passwords.Parse(content)
+		return problem
+	},
+	certificates.APIKeysFile: func(content []byte) string {
+		_, problem := passwords.ParseKeys(content)
+		return problem
+	},
+}
+
+func usersIn(files map[string][]byte, file string) string {
+	content, ok := files[file]
 	if !ok {
-		return missing(certificates.UsersFile)
+		return missing(file)
 	}
-	_, problem := passwords.Parse(content)
-	return problem
+	return parsers[file](content)
 }
 
 func authorityIn(files map[string][]byte) authorityFile {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
@@ -55,6 +56,39 @@ func (r *tlsRig) serveUsers() {
 	ended := make(chan error, 1)
 	go func() { ended <- r.users.Serve(r.t.Context(), listener) }()
 	r.t.Cleanup(func() { r.must(<-ended) })
+}
+
+// TestAPIKeys: an edit of a Secret is live without a reload, and a reload changes no keys. What is wrong is reported.
+func TestAPIKeys(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t)
+	r.options.Mounts.Users = []string{"partners"}
+	put := func(lines ...string) {
+		r.secrets.Put(map[string][]byte{"partners/api-keys": []byte(strings.Join(lines, "\n"))})
+	}
+	put("shop:"+passwords.Hash("one"), "shop:two")
+	spec := r.spec("api")
+	spec.Routes[0].Rules[0].Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterAPIKey, APIKey: &appv1.APIKey{
+		SecretRef: appv1.ObjectReference{Name: "partners"}, From: []appv1.APIKeySource{{Type: appv1.APIKeyQueryParam, Name: "key"}},
+	}}}
+	r.start(spec)
+	r.expectStatus("/api?key=one", 200)
+	r.expectStatus("/api?key=two", 401)
+	r.expectProblems(" Secret/partners Secret " + namespace + "/partners: some keys in api-keys cannot be used: line 2 has no SHA-256")
+	running := r.process()
+	put("shop:" + passwords.Hash("two"))
+	r.expectStatus("/api?key=two", 200)
+	r.expectStatus("/api?key=one", 401)
+	r.expectProblems()
+	r.expectNoReload(running)
+	spec.TrustedProxies = []appv1.CIDR{"10.0.0.0/8"}
+	r.expectReport(r.edit(spec), "")
+	r.expectStatus("/api?key=two", 200)
+	put("# nobody")
+	r.expectStatus("/api?key=two", 503)
+	r.expectProblems(" Secret/partners Secret " + namespace + "/partners: api-keys holds no key")
+	put("shop:" + passwords.Hash("two"))
+	r.expectStatus("/api?key=two", 200)
 }
 
 // TestUsers: an edit of a Secret is live without a reload. What is wrong with it is reported, and lets nobody in.

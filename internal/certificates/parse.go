@@ -29,8 +29,12 @@ const (
 	// UsersFile is the key of a Secret that holds users and hashes of their passwords, and the name of its file. The
 	// agent has an empty one in its place, if any of the users can log in.
 	UsersFile = "auth"
-	// UsersProblemFile is to UsersFile what ProblemFile is to a certificate.
-	UsersProblemFile = "auth-problem"
+	// APIKeysFile is the same for names of clients and hashes of their keys.
+	APIKeysFile = "api-keys"
+	// ProblemSuffix ends the name of the file beside one of these that is what ProblemFile is to a certificate.
+	ProblemSuffix = "-problem"
+	// APIKeysMap is the file for HAProxy with all of these, in a directory that has the name of no Secret.
+	APIKeysMap = "_/api-keys.map"
 
 	// DataLink is the symlink that kubelet swaps when it changes the files of a volume, all at once; so does a Keeper.
 	DataLink = "..data"

@@ -3,5 +3,6 @@
 // a Secret if certificate and key do not fit, if HAProxy refuses them, or if the new certificate is not valid now and
 // the earlier one is. HAProxy gets each pair at once, without a reload.
 //
-// It passes users on, too: to the part of this program that checks passwords. The agent learns whether there are any.
+// It passes users on, too: to the part of this program that checks passwords. API keys become a map for HAProxy. The
+// agent learns whether there are any.
 package keeper

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gateway/internal/certificates"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/logging"
 	"gateway/internal/passwords"
@@ -40,15 +41,18 @@ type HAProxy interface {
 	CheckCertificate(ctx context.Context, pem []byte) error
 	// ReplaceCertificate makes it use one in place of that of a file.
 	ReplaceCertificate(ctx context.Context, file string, pem []byte) error
+	// ReplaceMap makes it use these entries of a map. It returns runtime.ErrNoMap if it has none.
+	ReplaceMap(ctx context.Context, name string, entries []ir.MapEntry) error
 }
 
 // Keeper passes on the content of Secrets. It alone writes its two directories, which outlive it: their content at the
 // start is what it passed on before.
 type Keeper struct {
-	// Secrets holds SECRET/tls.crt and SECRET/tls.key, and SECRET/auth.
+	// Secrets holds SECRET/tls.crt and SECRET/tls.key, SECRET/auth and SECRET/api-keys.
 	Secrets string
-	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy. Certificates gets SECRET/tls.crt and
-	// SECRET/problem for the agent, and SECRET/auth, which is empty, and SECRET/auth-problem.
+	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, and the API keys in _/api-keys.map.
+	// Certificates gets SECRET/tls.crt and SECRET/problem for the agent, SECRET/auth and SECRET/api-keys, which are empty,
+	// and SECRET/auth-problem and SECRET/api-keys-problem.
 	Pairs, Certificates string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker
@@ -59,6 +63,8 @@ type Keeper struct {
 	// and until is when it has to be looked at again though it is the same; zero: never.
 	version     string
 	from, until time.Time
+	// keys are the entries of the map with API keys.
+	keys []ir.MapEntry
 	// written is when files in Pairs were, by SECRET/FILE: those that a worker may have read before.
 	written map[string]time.Time
 	// told is the worker that has them.
@@ -117,7 +123,7 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	problems := k.passUsers(now) // which HAProxy need not be asked about
+	problems, keys := k.passUsers(now) // which HAProxy need not be asked about
 	before, err := volume.Read(k.Pairs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -133,10 +139,14 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 		return nil
 	}
 	maps.Copy(shown, problems)
+	if len(keys) > 0 || before[certificates.APIKeysMap] != nil {
+		pairs[certificates.APIKeysMap] = mapFile(keys)
+	}
 	// HAProxy's first: the agent has it load what the agent sees.
 	if err := volume.Replace(k.Pairs, pairs); err != nil {
 		return err
 	}
+	k.keys = keys
 	k.note(pairs, before, at)
 	if err := k.tell(ctx, at); err != nil {
 		return err
@@ -148,26 +158,55 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// passUsers passes on the users of Secrets. It returns the agent's files: which Secrets have any, and problems.
-func (k *Keeper) passUsers(now contents) contents {
+// passUsers passes on the users of Secrets. It returns the agent's files: which Secrets have any, and problems. keys
+// are the API keys of Secrets, for HAProxy.
+func (k *Keeper) passUsers(now contents) (shown contents, keys []ir.MapEntry) {
 	lists, shown := map[string]passwords.List{}, contents{}
 	for _, path := range slices.Sorted(maps.Keys(now)) {
-		secret, file := filepath.Split(path)
-		if file != certificates.UsersFile {
+		directory, file := filepath.Split(path)
+		secret, problem, isEmpty := filepath.Clean(directory), "", false
+		switch file {
+		case certificates.UsersFile:
+			lists[secret], problem = passwords.Parse(now[path])
+			isEmpty = lists[secret].IsEmpty()
+		case certificates.APIKeysFile:
+			var found passwords.Keys
+			found, problem = passwords.ParseKeys(now[path])
+			keys, isEmpty = append(keys, keyEntries(secret, found)...), len(found) == 0
+		default:
 			continue
 		}
-		list, problem := passwords.Parse(now[path])
 		if problem != "" {
-			logging.Warningf(problem, "Secret "+filepath.Clean(secret))
-			shown[secret+certificates.UsersProblemFile] = []byte(problem)
+			logging.Warningf(problem, "Secret "+secret)
+			shown[path+certificates.ProblemSuffix] = []byte(problem)
 		}
-		if !list.IsEmpty() {
-			lists[filepath.Clean(secret)] = list
+		if !isEmpty {
 			shown[path] = nil
 		}
 	}
 	k.Users.Set(lists)
-	return shown
+	return shown, keys
+}
+
+// keyEntries returns the entries for the API keys of a Secret: see ir.Paths.APIKeysMap.
+func keyEntries(secret string, keys passwords.Keys) []ir.MapEntry {
+	if len(keys) == 0 {
+		return nil
+	}
+	entries := []ir.MapEntry{{Key: secret, Value: "1"}}
+	for _, hash := range slices.Sorted(maps.Keys(keys)) {
+		entries = append(entries, ir.MapEntry{Key: secret + "/" + hash, Value: keys[hash]})
+	}
+	return entries
+}
+
+// mapFile returns the file of a map.
+func mapFile(entries []ir.MapEntry) []byte {
+	var b bytes.Buffer
+	for _, entry := range entries {
+		b.WriteString(entry.Key + " " + entry.Value + "\n")
+	}
+	return b.Bytes()
 }
 
 // sift returns the files for HAProxy and the agent, given the earlier ones, and when time alone changes them, zero:
@@ -267,14 +306,27 @@ func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 		if process.Started > k.written[path].Unix() {
 			continue
 		}
-		if err := k.HAProxy.ReplaceCertificate(ctx, filepath.Join(k.Pairs, path), pairs[path]); err != nil {
-			logging.Warningf("HAProxy does not use %s yet: %v", filepath.Dir(path), err)
+		if err := k.replace(ctx, path, pairs[path]); err != nil {
+			logging.Warningf("HAProxy does not use %s yet: %v", path, err)
 			k.waiting = true
 			return nil
 		}
 	}
 	k.told = process
 	return nil
+}
+
+// replace makes HAProxy use what a file has now. A worker without the map of API keys needs none, and the next one
+// reads the file.
+func (k *Keeper) replace(ctx context.Context, path string, content []byte) error {
+	if path != certificates.APIKeysMap {
+		return k.HAProxy.ReplaceCertificate(ctx, filepath.Join(k.Pairs, path), content)
+	}
+	err := k.HAProxy.ReplaceMap(ctx, ir.Paths{CertificateDir: k.Pairs}.APIKeysMap(), k.keys)
+	if errors.Is(err, runtime.ErrNoMap) {
+		return nil
+	}
+	return err
 }
 
 // compareTimes returns why a pair cannot be used at a time at which the earlier one can, ""

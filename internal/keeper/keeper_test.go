@@ -29,6 +29,8 @@ type proxy struct {
 	// has are the pairs that it was told of since it started, by file, and asked is how many it was asked about.
 	has   map[string]string
 	asked int
+	// keys are the API keys that it was told of; nil: it has no map for them.
+	keys map[string]string
 }
 
 func (p *proxy) Process(context.Context) (runtime.Process, error) { return p.process, p.down }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"gateway/internal/certificates"
 )
 
 // Action is what happens to the requests of a rule.
@@ -43,6 +45,8 @@ type Action struct {
 	RateLimits []RateLimit
 	// BasicAuth asks for a user and a password; nil: nobody does.
 	BasicAuth *BasicAuth
+	// APIKey asks for a key of a client; nil: nobody does.
+	APIKey *APIKey
 	// JWT says which tokens let requests through; nil: none is needed.
 	JWT *JWT
 	// ExternalAuth has a Service decide about requests; nil: none does.
@@ -66,7 +70,7 @@ func (a *Action) Guards() []string {
 		isSet bool
 	}{
 		{"ClientAddress", a.Clients != nil}, {"RateLimit", len(a.RateLimits) > 0}, {"BasicAuth", a.BasicAuth != nil},
-		{"JWT", a.JWT != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
+		{"APIKey", a.APIKey != nil}, {"JWT", a.JWT != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
 	} {
 		if guard.isSet {
 			all = append(all, guard.name)
@@ -80,7 +84,7 @@ func (a *Action) Shadows(guard string) bool { return slices.Contains(a.Shadow, g
 
 // KnowsUsers reports whether the filters identify users, so that a response may be for one user only.
 func (a *Action) KnowsUsers() bool {
-	return a.BasicAuth != nil || a.JWT != nil || a.ExternalAuth != nil
+	return a.BasicAuth != nil || a.APIKey != nil || a.JWT != nil || a.ExternalAuth != nil
 }
 
 // Invalid returns the parts of the filters that cannot be carried out, "" if there are none.
@@ -104,8 +108,8 @@ func (a *Action) Invalid() string {
 }
 
 // With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces
-// that of the listener. An action with BasicAuth or JWT has neither of the listener's. Header changes of the action
-// come after those of the listener.
+// that of the listener. An action with BasicAuth, APIKey or JWT has none of the listener's. Header changes of the
+// action come after those of the listener.
 func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a
@@ -126,8 +130,8 @@ func (a Action) With(filters *Action) Action {
 	if len(a.HeaderVariables) == 0 {
 		a.HeaderVariables = filters.HeaderVariables
 	}
-	if a.BasicAuth == nil && a.JWT == nil {
-		a.BasicAuth, a.JWT = filters.BasicAuth, filters.JWT
+	if a.BasicAuth == nil && a.APIKey == nil && a.JWT == nil {
+		a.BasicAuth, a.APIKey, a.JWT = filters.BasicAuth, filters.APIKey, filters.JWT
 	}
 	a.MaxBody = cmp.Or(a.MaxBody, filters.MaxBody)
 	a.CORS = cmp.Or(a.CORS, filters.CORS)
@@ -268,8 +272,8 @@ type RateLimit struct {
 // RateLimitKey is what requests are counted by.
 type RateLimitKey int
 
-// By the address of the client, by a header, by a cookie, by the path, all requests of a rule together, or by a claim
-// of the token.
+// By the address of the client, by a header, by a cookie, by the path, all requests of a rule together, by a claim of
+// the token, or by the name of the client.
 const (
 	ByClientAddress RateLimitKey = iota
 	ByHeader
@@ -277,6 +281,7 @@ const (
 	ByPath
 	ByRule
 	ByClaim
+	ByClient
 )
 
 // BasicAuth asks for a user and a password.
@@ -287,6 +292,52 @@ type BasicAuth struct {
 	Realm string
 	// UserHeader is the header in which the backend gets the name of the user, in lower case; "": it does not.
 	UserHeader string
+}
+
+// APIKey asks for a key of a client.
+type APIKey struct {
+	// Secret has the keys. It is in the namespace of the data plane.
+	Secret string
+	// From are where a key may be, sorted.
+	From []KeyPlace
+	// ClientHeader is the header in which the backend gets the name of the client, in lower case; "": it does not.
+	ClientHeader string
+}
+
+// Wants reports whether a key may be in a header.
+func (k *APIKey) Wants(header string) bool {
+	return slices.Contains(k.From, KeyPlace{InHeader, header})
+}
+
+// KeyPlace is where a key may be: in the header, parameter or cookie of a name. That of a header is in lower case.
+type KeyPlace struct {
+	In   KeyPlaceType
+	Name string
+}
+
+// KeyPlaceType is a part of requests.
+type KeyPlaceType string
+
+// A header, a parameter of the query, and a cookie.
+const (
+	InHeader KeyPlaceType = "header"
+	InQuery  KeyPlaceType = "query"
+	InCookie KeyPlaceType = "cookie"
+)
+
+// SecretFile is a file of a Secret.
+type SecretFile struct{ Secret, File string }
+
+// SecretFiles are those that the action needs.
+func (a *Action) SecretFiles() []SecretFile {
+	var all []SecretFile
+	if a.BasicAuth != nil {
+		all = append(all, SecretFile{a.BasicAuth.Secret, certificates.UsersFile})
+	}
+	if a.APIKey != nil {
+		all = append(all, SecretFile{a.APIKey.Secret, certificates.APIKeysFile})
+	}
+	return all
 }
 
 // JWT says which tokens let requests through.

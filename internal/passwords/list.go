@@ -53,30 +53,36 @@ var (
 // their numbers and not their content; "" if all can.
 func Parse(content []byte) (list List, problem string) {
 	list.hashes = map[string]hash{}
-	var wrong []string
+	wrong := eachLine(content, list.add)
+	switch {
+	case list.IsEmpty() && wrong == "":
+		return list, certificates.UsersFile + " holds no user"
+	case list.IsEmpty():
+		return list, "no user in " + certificates.UsersFile + " can log in: " + wrong
+	case wrong != "":
+		return list, "some users in " + certificates.UsersFile + " cannot log in: " + wrong
+	}
+	return list, ""
+}
+
+// eachLine calls add for the lines of a file, which returns what is wrong with one. wrong names such lines, "" if there
+// are none.
+func eachLine(content []byte, add func(line string) (problem string)) (wrong string) {
+	var all []string
 	for i, line := range strings.Split(string(content), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if reason := list.add(line); reason != "" {
-			wrong = append(wrong, fmt.Sprintf("line %d %s", i+1, reason))
+		if reason := add(line); reason != "" {
+			all = append(all, fmt.Sprintf("line %d %s", i+1, reason))
 		}
 	}
 	more := ""
-	if len(wrong) > maxTold {
-		more = fmt.Sprintf(", and %d more lines", len(wrong)-maxTold)
+	if len(all) > maxTold {
+		more = fmt.Sprintf(", and %d more lines", len(all)-maxTold)
 	}
-	told := strings.Join(wrong[:min(len(wrong), maxTold)], ", ") + more
-	switch {
-	case list.IsEmpty() && len(wrong) == 0:
-		return list, certificates.UsersFile + " holds no user"
-	case list.IsEmpty():
-		return list, "no user in " + certificates.UsersFile + " can log in: " + told
-	case len(wrong) > 0:
-		return list, "some users in " + certificates.UsersFile + " cannot log in: " + told
-	}
-	return list, ""
+	return strings.Join(all[:min(len(all), maxTold)], ", ") + more
 }
 
 // add adds the user of a line. It returns what is wrong with the line, "" if nothing is.

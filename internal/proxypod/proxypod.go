@@ -92,7 +92,7 @@ func SelectsProxies(service *corev1.Service) bool {
 
 // Mounts are what proxy pods of a Gateway mount, by name, sorted and unique.
 type Mounts struct {
-	// Certificates are Secrets with certificates, and Users are Secrets with users.
+	// Certificates are Secrets with certificates, and Users are Secrets with users or API keys.
 	Certificates, Users []string
 	// ConfigMaps have CA certificates or JWT keys.
 	ConfigMaps []string
@@ -124,6 +124,9 @@ func MountsOf(gateway *appv1.Gateway) Mounts {
 	for filter := range filters(gateway) {
 		if filter.BasicAuth != nil {
 			m.Users = append(m.Users, filter.BasicAuth.SecretRef.Name)
+		}
+		if filter.APIKey != nil {
+			m.Users = append(m.Users, filter.APIKey.SecretRef.Name)
 		}
 	}
 	for _, keys := range KeySets(gateway) {

@@ -82,6 +82,22 @@ func TestClaimsNeedTokens(t *testing.T) {
 	}
 }
 
+// TestClientsNeedKeys: the same for limits by client, which the user of a token or password is not.
+func TestClientsNeedKeys(t *testing.T) {
+	t.Parallel()
+	const limit = "filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Second, key: {type: Client}}]}}"
+	const want = "requests for rules[0] are answered with 500: rateLimit counts by the client, which needs an APIKey: add one, or a RateLimit with another key"
+	for others, isRefused := range map[string]bool{
+		", {type: APIKey, apiKey: {secretRef: {name: a}, from: [{type: Cookie, name: key}]}}": false, "": true,
+		", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": true, ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}": true,
+	} {
+		compiled, problems := compileOne(t, limit+others+"], backendRefs: [{name: a, port: 80}]")
+		if isRefused && (len(compiled.Targets) != 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Message, want)) || !isRefused && len(problems) != 0 {
+			t.Errorf("with %q: got %+v and %+v", others, compiled, problems)
+		}
+	}
+}
+
 // TestRoutesOfManyObjects: routes may come from objects of their own, in several namespaces. Each is told its own
 // problems, the first of two equals wins, and Services of one name are two.
 func TestRoutesOfManyObjects(t *testing.T) {

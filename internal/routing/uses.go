@@ -3,6 +3,7 @@ package routing
 import (
 	"fmt"
 
+	"gateway/internal/model"
 	"gateway/internal/tree"
 )
 
@@ -10,8 +11,8 @@ import (
 type Uses struct {
 	// Backends are Service ports, by their texts, without the one that stands for none.
 	Backends tree.Map[Backend]
-	// Users are the names of Secrets with users.
-	Users tree.Map[bool]
+	// SecretFiles are files of Secrets, by their paths.
+	SecretFiles tree.Map[model.SecretFile]
 	// Keys are the rules that need keys of tokens from each source, by the text of the source and what names the rule.
 	Keys tree.Map[tree.Map[KeyUse]]
 }
@@ -27,13 +28,13 @@ type KeyUse struct {
 // uses counts how often hosts refer to something.
 type uses struct {
 	backends tree.Editor[Backend]
-	users    tree.Editor[bool]
+	secrets  tree.Editor[model.SecretFile]
 	keys     tree.Editor[tree.Map[KeyUse]]
 	counts   map[string]int
 }
 
 // now returns what hosts refer to.
-func (u *uses) now() Uses { return Uses{u.backends.Map(), u.users.Map(), u.keys.Map()} }
+func (u *uses) now() Uses { return Uses{u.backends.Map(), u.secrets.Map(), u.keys.Map()} }
 
 // change counts what a host refers to, n times.
 func (u *uses) change(host *Host, n int) {
@@ -51,9 +52,9 @@ func (u *uses) change(host *Host, n int) {
 			key := backend.String()
 			u.count("b"+key, n, func() { u.backends.Set(key, backend) }, func() { u.backends.Delete(key) })
 		})
-		if rule.BasicAuth != nil {
-			name := rule.BasicAuth.Secret
-			u.count("u"+name, n, func() { u.users.Set(name, true) }, func() { u.users.Delete(name) })
+		for _, file := range rule.SecretFiles() {
+			path := file.Secret + "/" + file.File
+			u.count("s"+path, n, func() { u.secrets.Set(path, file) }, func() { u.secrets.Delete(path) })
 		}
 		if rule.JWT != nil && rule.JWT.KeysFrom != (KeySource{}) {
 			source, name := fmt.Sprintf("%q", rule.JWT.KeysFrom), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index)

@@ -15,13 +15,11 @@ func init() {
 }
 
 func (r *rule) addJWT(from *appv1.JWT) {
-	if r.BasicAuth != nil {
-		r.refuse(oneHeader)
-	}
 	r.JWT = &model.JWT{
 		Issuer: from.Issuer, Audiences: texts(from.Audiences), Scopes: texts(from.RequiredScopes), Skew: duration(cmp.Or(from.ClockSkew, "30s")),
 	}
 	setKeys(r.JWT, &from.Keys)
+	r.checkUsers()
 	for _, header := range from.ClaimsToHeaders {
 		r.JWT.Headers = append(r.JWT.Headers, model.ClaimHeader{Name: lower(header.Header), Claim: header.Claim})
 	}

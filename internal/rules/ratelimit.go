@@ -30,6 +30,7 @@ var periods = map[appv1.RateLimitUnit]time.Duration{
 var limitKeys = map[appv1.RateLimitKeyType]model.RateLimitKey{
 	appv1.RateLimitHeader: model.ByHeader, appv1.RateLimitCookie: model.ByCookie, appv1.RateLimitPath: model.ByPath,
 	appv1.RateLimitRule: model.ByRule, appv1.RateLimitClaim: model.ByClaim,
+	appv1.RateLimitClient: model.ByClient,
 }
 
 func rateLimit(requests int32, period time.Duration, by *appv1.RateLimitKey) model.RateLimit {

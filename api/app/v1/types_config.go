@@ -97,6 +97,7 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestRedirect', 'URLRewrite', 'PathRegexRewrite', 'DirectResponse', 'RequestMirror', 'Cache', 'ResponseOverride'])",message="a listener has no filters of type RequestRedirect, URLRewrite, PathRegexRewrite, DirectResponse, RequestMirror, Cache and ResponseOverride: add them to rules"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.apiKey))",message="BasicAuth and APIKey both say who the client is: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// The largest request body that all HTTP and HTTPS listeners let through, in bytes. A rule that has a limit uses its
@@ -112,7 +113,7 @@ type GatewayConfigSpec struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:MaxItems=7
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 
 	// How much the proxies store of answers, for rules with the filter Cache.

@@ -48,6 +48,11 @@ type RuleFilter struct {
 	// Ask for a user and a password.
 	// +optional
 	BasicAuth *BasicAuth `json:"basicAuth,omitempty"`
+
+	// Answer 401 to requests without a valid API key.
+	// +optional
+	APIKey *APIKey `json:"apiKey,omitempty"`
+
 	// Answer 401 to requests without a valid token.
 	// +optional
 	JWT *JWT `json:"jwt,omitempty"`
@@ -80,7 +85,7 @@ type RuleFilter struct {
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride
 type RuleFilterType string
 
 const (
@@ -102,6 +107,8 @@ const (
 	RuleFilterRateLimit RuleFilterType = "RateLimit"
 	// RuleFilterBasicAuth asks for a user and a password.
 	RuleFilterBasicAuth RuleFilterType = "BasicAuth"
+	// RuleFilterAPIKey answers 401 to requests without a valid API key.
+	RuleFilterAPIKey RuleFilterType = "APIKey"
 	// RuleFilterJWT answers 401 to requests without a valid token.
 	RuleFilterJWT RuleFilterType = "JWT"
 	// RuleFilterExternalAuth has a Service decide about each request.
@@ -120,7 +127,7 @@ const (
 
 // ShadowFilter is what can refuse a request: a type of filter, or maxRequestBytes.
 //
-// +kubebuilder:validation:Enum=ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;maxRequestBytes
+// +kubebuilder:validation:Enum=ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;maxRequestBytes
 type ShadowFilter string
 
 // ShadowMaxRequestBytes stands for the limit of bodies. All other values are types of filters.

@@ -48,10 +48,10 @@ type Listener struct {
 	// +optional
 	HTTPSRedirect *HTTPSRedirect `json:"httpsRedirect,omitempty"`
 
-	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a filter
-	// of the same type uses its own instead; one with BasicAuth or JWT uses neither of the listener's. Changes of headers
-	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule
-	// matches are answered with 404 before these filters.
+	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a
+	// filter of the same type uses its own instead; one with BasicAuth, APIKey or JWT uses none of the listener's.
+	// Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the listener.
+	// Requests that no rule matches are answered with 404 before these filters.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -59,6 +59,7 @@ type Listener struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestRedirect', 'URLRewrite', 'PathRegexRewrite', 'DirectResponse', 'RequestMirror', 'Cache', 'ResponseOverride'])",message="a listener has no filters of type RequestRedirect, URLRewrite, PathRegexRewrite, DirectResponse, RequestMirror, Cache and ResponseOverride: add them to rules"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.apiKey))",message="BasicAuth and APIKey both say who the client is: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to,
@@ -74,7 +75,7 @@ type Listener struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:MaxItems=7
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the

@@ -171,8 +171,9 @@ type ProblemOrigin struct {
 // or hangs. AwaitingReplacement: the pod does not mount all that the generation names, and is about to be replaced by
 // one that does. InvalidCertificateRef: the certificate of a Secret is left out. InvalidCACertificateRef: the
 // certificates of a ConfigMap cannot be used: a listener that checks its clients by them is left out, requests for
-// backends that are checked by them are answered with 500. InvalidUsersRef: some or all users of a Secret cannot log
-// in. InvalidKeysRef: the keys of tokens that a ConfigMap has cannot be used, or those at a URL cannot be fetched.
+// backends that are checked by them are answered with 500. InvalidUsersRef: some or all users or API keys of a Secret
+// cannot be used. InvalidKeysRef: the keys of tokens that a ConfigMap has cannot be used, or those at a URL cannot be
+// fetched.
 //
 // +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef;InvalidKeysRef
 type ProxyProblemReason string
@@ -190,7 +191,7 @@ const (
 	ProblemInvalidCertificateRef ProxyProblemReason = "InvalidCertificateRef"
 	// ProblemInvalidCACertificateRef says that the certificates of a ConfigMap cannot be used.
 	ProblemInvalidCACertificateRef ProxyProblemReason = "InvalidCACertificateRef"
-	// ProblemInvalidUsersRef says that users of a Secret cannot log in.
+	// ProblemInvalidUsersRef says that users or API keys of a Secret cannot be used.
 	ProblemInvalidUsersRef ProxyProblemReason = "InvalidUsersRef"
 	// ProblemInvalidKeysRef says that keys of tokens cannot be used.
 	ProblemInvalidKeysRef ProxyProblemReason = "InvalidKeysRef"

@@ -4,9 +4,9 @@ package v1
 //
 // +kubebuilder:validation:XValidation:rule="has(self.limits) || has(self.concurrent)",message="a RateLimit has limits, concurrent or both"
 type RateLimit struct {
-	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for
-	// none of them, except that one beyond a limit by a Claim has counted for the limits before it. All proxy pods of the
-	// Gateway count together.
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts
+	// for none of them, except that one beyond a limit by a Claim or Client has counted for the limits before it. All
+	// proxy pods of the Gateway count together.
 	//
 	// +optional
 	// +listType=map
@@ -15,9 +15,9 @@ type RateLimit struct {
 	// +kubebuilder:validation:MaxItems=3
 	Limits []RequestLimit `json:"limits,omitempty"`
 
-	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer has
-	// been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits, except that
-	// with a Claim it has counted for the limits before it.
+	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer
+	// has been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits, except
+	// that with a Claim or Client it has counted for the limits before it.
 	// +optional
 	Concurrent *ConcurrentLimit `json:"concurrent,omitempty"`
 }
@@ -74,8 +74,9 @@ type RateLimitKey struct {
 	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first
 	// 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path is the
 	// path of the request. Rule counts all requests of the rule together. Claim is one of the token, which the rule's
-	// filter JWT has verified: these limits come after it. Requests without the claim count together. A rule without a JWT
-	// is answered with 500.
+	// filter JWT has verified. Requests without the claim count together. Client is the name of the client whose key the
+	// rule's filter APIKey has found. Limits by a Claim or Client come after these filters. A rule without the filter is
+	// answered with 500.
 	//
 	// +required
 	Type RateLimitKeyType `json:"type"`
@@ -92,7 +93,7 @@ type RateLimitKey struct {
 
 // RateLimitKeyType is where the value is that requests are counted by.
 //
-// +kubebuilder:validation:Enum=ClientAddress;Header;Cookie;Path;Rule;Claim
+// +kubebuilder:validation:Enum=ClientAddress;Header;Cookie;Path;Rule;Claim;Client
 type RateLimitKeyType string
 
 const (
@@ -108,4 +109,6 @@ const (
 	RateLimitRule RateLimitKeyType = "Rule"
 	// RateLimitClaim counts by a claim of the token.
 	RateLimitClaim RateLimitKeyType = "Claim"
+	// RateLimitClient counts by the name of the client.
+	RateLimitClient RateLimitKeyType = "Client"
 )

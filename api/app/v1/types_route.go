@@ -45,8 +45,8 @@ type RouteRule struct {
 	Matches []RouteMatch `json:"matches,omitempty"`
 
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, then a redirect or direct response, or else
-	// the changes of request and answer, and Cache. A type may be there once.
+	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT and ExternalAuth, then a redirect or direct
+	// response, or else the changes of request and answer, and Cache. A type may be there once.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -54,7 +54,8 @@ type RouteRule struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.requestRedirect)) || self.all(f, has(f.requestRedirect) || has(f.cors) || has(f.pathRegexRewrite))",message="RequestRedirect answers the request, so beside it only CORS and PathRegexRewrite make sense: remove the other filters"
 	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists_one(f, has(f.directResponse)) || size(self) == 2 && self.exists_one(f, has(f.cors))",message="DirectResponse answers the request, so beside it only CORS makes sense: remove the other filters"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
-	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.apiKey))",message="BasicAuth and APIKey both say who the client is: remove one of them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
@@ -90,7 +91,7 @@ type RouteRule struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:MaxItems=7
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 }
 

@@ -43,18 +43,18 @@ type RouteFilterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
 type RouteFilterSpec struct {
 	// The filters, as in a rule of our own kind Gateway, each type once. HTTPRoutes and GRPCRoutes have some types
-	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror. The
-	// order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, JWT and ExternalAuth, then
-	// a DirectResponse or Cache. Each rule that names the object counts for itself. The Secret of a BasicAuth and the
-	// ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway. A rule with a
-	// DirectResponse has no backendRefs.
+	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror.
+	// The order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, APIKey, JWT and
+	// ExternalAuth, then a DirectResponse or Cache. Each rule that names the object counts for itself. The Secret of a
+	// BasicAuth or APIKey and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the
+	// Gateway. A rule with a DirectResponse has no backendRefs.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestHeaderModifier', 'ResponseHeaderModifier', 'RequestRedirect', 'URLRewrite', 'CORS', 'RequestMirror'])",message="HTTPRoutes and GRPCRoutes have RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror themselves: add them there"
-	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.directResponse)) || !self.exists_one(f, has(f.cache))",message="DirectResponse answers the requests, so Cache has no effect: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
@@ -71,6 +71,6 @@ type RouteFilterSpec struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:MaxItems=7
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 }

@@ -90,7 +90,7 @@ type Attachments struct {
 	// +kubebuilder:validation:MaxItems=256
 	ConfigMaps []ObjectReference `json:"configMaps,omitempty"`
 
-	// The Secrets in the Gateway's namespace with users that RouteFilters name. The pods mount them.
+	// The Secrets in the Gateway's namespace with users or API keys that RouteFilters name. The pods mount them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

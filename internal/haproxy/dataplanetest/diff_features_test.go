@@ -134,6 +134,10 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	basic := func(secret string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: BasicAuth, basicAuth: {secretRef: {name: " + secret + "}}}]"
 	}
+	key := func(secret, from string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: APIKey, apiKey: {secretRef: {name: " + secret + "}, from: [" + from + "]}}]"
+	}
+	const header = "{type: Header, name: X-Key}"
 	token := func(with string, keys ...string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: '" + keySet(keys...) + "'}" + with + "}}]"
 	}
@@ -182,6 +186,11 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"a password":                       {redirect, redirect, basic("users"), ir.ReloadSettings},
 		"other users":                      {redirect, basic("users"), basic("others"), ""},
 		"no password any more":             {redirect, basic("users"), redirect, ""},
+		"an API key":                       {redirect, redirect, key("a", header), ir.ReloadSettings},
+		"other API keys":                   {redirect, key("a", header), key("b", header), ""},
+		"an API key in another place":      {redirect, key("a", header), key("a", "{type: Cookie, name: key}"), ir.ReloadNames},
+		"an API key in fewer places":       {redirect, key("a", header+", {type: Cookie, name: key}"), key("a", header), ""},
+		"no API key any more":              {redirect, key("a", header), redirect, ir.ReloadSettings},
 		"a JWT":                            {redirect, redirect, token("", "ES256"), ir.ReloadKeys},
 		"a new key":                        {redirect, token("", "ES256"), token("", "ES256", "other"), ir.ReloadKeys},
 		"a key less":                       {redirect, token("", "ES256", "other"), token("", "other"), ""},

@@ -122,7 +122,7 @@ type Env struct {
 // response, and before the wait for a body. A copy is the request that the backend gets. A stored response needs no
 // more rules for responses.
 var order = []*filter{
-	&cache, &cors, &arrive, &client, &clients, &limit, &basic, &jwt, &claimLimit, &body, &path, &keepSession, &auth, &pass,
+	&cache, &cors, &arrive, &client, &clients, &limit, &basic, &jwt, &userLimit, &body, &path, &keepSession, &auth, &pass,
 	&redirect, &response, &timeout, &rewrite, &headers, &session, &mirror,
 }
 

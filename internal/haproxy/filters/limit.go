@@ -31,10 +31,10 @@ import (
 // HAProxy takes no name of a table, period or name of a header from data. So there are a table and rules for each unit,
 // and rules for each header and cookie.
 //
-// Limits by a claim come after the token is verified, and all others before, so that a flood of tokens is stopped
-// before signatures are verified. A rule has one limit for each unit, so both use the same tables and counters. In the
-// names of parameters and variables, units of limits by a claim end with byClaim.
-var limit, claimLimit = filter{
+// Limits by a claim or client come after the token or key is verified, and all others before, so that a flood of tokens
+// is stopped before signatures are verified. A rule has one limit for each unit, so both use the same tables and
+// counters. In the names of parameters and variables, units of limits that come later end with byUser.
+var limit, userLimit = filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return len(rule.RateLimits) > 0 },
 	names: func(rule *routing.Rule) []string {
@@ -70,7 +70,7 @@ var limit, claimLimit = filter{
 				Lines: slices.Concat(ir.Lines("", pods...), ir.Lines(ir.ReloadLimits, tables...)),
 			})
 		}
-		if limitsOf(env.Rules, "", byClaim)[0] != nil {
+		if limitsOf(env.Rules, "", byUser)[0] != nil {
 			config.Sections = append(config.Sections, spare(ir.ReloadLimits, "backend "+ir.ConcurrentTable+" from common", "stick-table type string len 41 "+CurrentTable))
 		}
 	},
@@ -79,23 +79,27 @@ var limit, claimLimit = filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return len(rule.RateLimits) > 0 },
 	check: func(rule *routing.Rule) string {
-		i := slices.IndexFunc(rule.RateLimits, func(limit routing.RateLimit) bool { return limit.Key == model.ByClaim })
-		if i < 0 || rule.JWT != nil {
-			return ""
+		for _, limit := range rule.RateLimits {
+			switch {
+			case limit.Key == model.ByClaim && rule.JWT == nil:
+				return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT: add one, or a RateLimit without claims", limit.Name)
+			case limit.Key == model.ByClient && rule.APIKey == nil:
+				return "rateLimit counts by the client, which needs an APIKey: add one, or a RateLimit with another key"
+			}
 		}
-		return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT: add one, or a RateLimit without claims", rule.RateLimits[i].Name)
+		return ""
 	},
-	rules:    func(env Env) Rules { return limitRules(env, byClaim) },
-	describe: func(rule *routing.Rule) []string { return limitTexts(rule, byClaim) },
+	rules:    func(env Env) Rules { return limitRules(env, byUser) },
+	describe: func(rule *routing.Rule) []string { return limitTexts(rule, byUser) },
 }
 
-// byClaim is the end of the names for limits by a claim.
-const byClaim = "_claim"
+// byUser is the end of the names for limits by a claim or client.
+const byUser = "_user"
 
 // placeOf returns the end of the names for a limit.
 func placeOf(limit routing.RateLimit) string {
-	if limit.Key == model.ByClaim {
-		return byClaim
+	if limit.Key == model.ByClaim || limit.Key == model.ByClient {
+		return byUser
 	}
 	return ""
 }
@@ -141,7 +145,7 @@ func limitRules(env Env, place string) Rules {
 	}
 	if !env.isShadow {
 		skip, hide = nil, nil
-	} else if place == byClaim {
+	} else if place == byUser {
 		tooMany = append([]string{would("int(429)", "{ var(txn.shadow) -m sub RateLimit }")}, tooMany...)
 	}
 	return Rules{
@@ -207,7 +211,7 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 	counted, by := "txn.counted_"+unit, "limit."+unit+".by"
 	limited := " if { var(txn.left_" + unit + ") -m found }"
 	lines := []string{"http-request set-var(txn.left_" + unit + ") " + param("limit."+unit) + ",add(0)"}
-	if !strings.HasSuffix(unit, byClaim) {
+	if !strings.HasSuffix(unit, byUser) {
 		lines = append(lines,
 			"http-request set-var("+counted+") var(txn.client),ipmask(32,64) if "+is(by, "client"),
 			"http-request set-var("+counted+") var(txn.clean) if "+is(by, "path"),
@@ -221,6 +225,8 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 			lines = append(lines, fmt.Sprintf(set, "fhdr"))
 		case model.ByCookie:
 			lines = append(lines, fmt.Sprintf(set, "cook"))
+		case model.ByClient:
+			lines = append(lines, "http-request set-var("+counted+") "+ClientLog+" if "+is(by, value))
 		case model.ByClaim:
 			lines = append(lines, "http-request set-var("+counted+") "+inQuotes(claimText(limits[value].Name))+" if "+is(by, value))
 		}
@@ -258,6 +264,8 @@ func limitedBy(limit routing.RateLimit) string {
 		return "rule"
 	case model.ByClaim:
 		return "claim." + claimWord(limit.Name)
+	case model.ByClient:
+		return "name"
 	}
 	return "client"
 }
@@ -294,6 +302,8 @@ func limitKey(limit routing.RateLimit) string {
 		return "all requests of the rule"
 	case model.ByClaim:
 		return "each value of the claim " + limit.Name
+	case model.ByClient:
+		return "each client with a key"
 	}
 	return "each client address"
 }
@@ -318,7 +328,7 @@ func limitsOf(rules []*routing.Rule, places ...string) map[time.Duration]map[str
 
 // ratesOf returns the periods in rules, in order. Concurrent requests have none.
 func ratesOf(rules []*routing.Rule) []time.Duration {
-	limits := limitsOf(rules, "", byClaim)
+	limits := limitsOf(rules, "", byUser)
 	delete(limits, 0)
 	return slices.Sorted(maps.Keys(limits))
 }

@@ -25,7 +25,7 @@ func (r *Renderer) routingLines() []ir.Line {
 		"option dontlognull",
 		"option http-ignore-probes",
 		"option idle-close-on-response",
-		"log-format '" + requestLog + r.shadowLog() + loggedHeaders(r.in.Table) + "}'",
+		"log-format '" + requestLog + r.clientLog() + r.shadowLog() + loggedHeaders(r.in.Table) + "}'",
 		"error-log-format '" + errorLog + "'",
 	}
 	if r.in.Table.RequestMetrics != "" {
@@ -259,6 +259,14 @@ func loggedHeaders(table routing.Table) string {
 		fields[i] = fmt.Sprintf(`"%s":"%%[var(txn.logged_%d),json(utf8s)]"`, name, i)
 	}
 	return `,"requestHeaders":{` + strings.Join(fields, ",") + `}`
+}
+
+// clientLog is what keys of clients add to a line. Names of clients are text of JSON as they are.
+func (r *Renderer) clientLog() string {
+	if !filters.HasClients(r.env()) {
+		return ""
+	}
+	return `,"clientName":"%[` + filters.ClientLog + `]"`
 }
 
 // shadowLog is what filters in shadow add to a line.

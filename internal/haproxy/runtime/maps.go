@@ -10,6 +10,9 @@ import (
 	"gateway/internal/haproxy/plan"
 )
 
+// ErrNoMap says that the configuration of HAProxy has no such map.
+var ErrNoMap = errors.New("HAProxy does not have the map")
+
 // ReplaceMap replaces the entries of the map that HAProxy knows by the file's path. No request sees a mixture. The file
 // itself is not touched. On an error the map stays unchanged.
 //
@@ -124,6 +127,9 @@ func (w *Worker) prepareMap(ctx context.Context, file string) (string, error) {
 	reply, err := exchange(ctx, w.socket, "prepare map "+file+"\n")
 	if err != nil {
 		return "", err
+	}
+	if strings.HasPrefix(reply, "Unknown map identifier") {
+		return "", ErrNoMap
 	}
 	version, ok := strings.CutPrefix(reply, "New version created: ")
 	if !ok || !isWord(version) {

@@ -121,7 +121,7 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 		"a map that does not exist": {
 			map[string]string{"prepare map": "Unknown map identifier. Please use #<id> or <file>.\n\n"},
 			func(ctx context.Context, w *Worker) error { return w.ReplaceMap(ctx, "/m", nil) },
-			"failed to prepare map /m: Unknown map",
+			"failed to prepare map /m: HAProxy does not have the map",
 		},
 		"a map that does not take an entry": {
 			map[string]string{"prepare map": "New version created: 3\n\n", "add map": "Out of memory error.\n\n", "commit map": "\n"},

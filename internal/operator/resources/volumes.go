@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth, for each Secret.
+	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth and SECRET/api-keys, for each Secret.
 	secretsDir = "/etc/gateway/secrets"
 
 	secretsVolume      = "secrets"
@@ -76,7 +76,7 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 			add(name, certificates.CertificateFile, certificates.KeyFile)
 		}
 		for _, name := range mounted.Users {
-			add(name, certificates.UsersFile)
+			add(name, certificates.UsersFile, certificates.APIKeysFile)
 		}
 		volumes = append(volumes,
 			corev1ac.Volume().WithName(secretsVolume).WithProjected(secrets),

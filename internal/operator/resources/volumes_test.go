@@ -75,7 +75,7 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		container *corev1ac.ContainerApplyConfiguration
 		want      []string
 	}{
-		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret shop-tls auth", "Secret users auth", "rw keys", "rw keys-run", "rw certificates"}},
+		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret shop-tls auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates"}},
 		{&pod.InitContainers[1], []string{
 			"rw config", "rw run", "token", "ro certificates",
 			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
@@ -96,7 +96,7 @@ func TestUsersAlone(t *testing.T) {
 	gateway.Spec.Routes[0].Rules = gateway.Spec.Routes[0].Rules[:1]
 	gateway.Status.Attachments = &appv1.Attachments{Users: []appv1.ObjectReference{{Name: "staff"}, {Name: "users"}}}
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
-	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth", "Secret users auth", "rw keys", "rw keys-run", "rw certificates"}) {
+	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates"}) {
 		t.Errorf("container %s holds %q", *pod.InitContainers[0].Name, got)
 	}
 	if args := pod.InitContainers[1].Args; !slices.Contains(args, "-users=staff") || !slices.Contains(args, "-users=users") {

@@ -49,7 +49,7 @@ const (
 	// ReasonInvalidCACertificateRef: the certificates of a ConfigMap cannot be used. A listener that checks its clients by
 	// them is not served; requests for a backend that is checked by them are answered with 500.
 	ReasonInvalidCACertificateRef = "InvalidCACertificateRef"
-	// ReasonInvalidUsersRef: a Secret with users does not exist, or some or all users in it cannot log in.
+	// ReasonInvalidUsersRef: a Secret with users or API keys does not exist, or some or all of them cannot be used.
 	ReasonInvalidUsersRef = "InvalidUsersRef"
 	// ReasonInvalidKeysRef: a ConfigMap with keys of tokens does not exist, or its keys cannot be used.
 	ReasonInvalidKeysRef = "InvalidKeysRef"

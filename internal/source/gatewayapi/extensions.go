@@ -13,7 +13,7 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// mounted is what pods mount for an action: a Secret with users, or ConfigMaps with keys or CA certificates.
+// mounted is what pods mount for a filter: a Secret with users or API keys, or ConfigMaps with keys or CA certificates.
 type mounted struct {
 	filter, kind string
 	names        []string
@@ -21,57 +21,57 @@ type mounted struct {
 	of string
 }
 
-// mountedFor returns what pods mount for an action, without names if it is nothing.
-func mountedFor(action *model.Action) mounted {
-	switch {
-	case action.BasicAuth != nil:
-		return mounted{"BasicAuth", "Secret", []string{action.BasicAuth.Secret}, action.BasicAuth.Secret}
-	case action.JWT != nil && action.JWT.KeysFrom.URL != "":
-		return mounted{"JWT", "ConfigMap", strings.Split(action.JWT.KeysFrom.Authorities, ","), action.JWT.KeysFrom.URL}
-	case action.JWT != nil && action.JWT.KeysFrom.ConfigMap != "":
-		return mounted{"JWT", "ConfigMap", []string{action.JWT.KeysFrom.ConfigMap}, action.JWT.KeysFrom.ConfigMap}
+// mountedFor returns what pods mount for an action.
+func mountedFor(action *model.Action) []mounted {
+	var all []mounted
+	if basic := action.BasicAuth; basic != nil {
+		all = append(all, mounted{"BasicAuth", "Secret", []string{basic.Secret}, basic.Secret})
 	}
-	return mounted{}
+	if key := action.APIKey; key != nil {
+		all = append(all, mounted{"APIKey", "Secret", []string{key.Secret}, key.Secret})
+	}
+	switch jwt := action.JWT; {
+	case jwt != nil && jwt.KeysFrom.URL != "":
+		all = append(all, mounted{"JWT", "ConfigMap", strings.Split(jwt.KeysFrom.Authorities, ","), jwt.KeysFrom.URL})
+	case jwt != nil && jwt.KeysFrom.ConfigMap != "":
+		all = append(all, mounted{"JWT", "ConfigMap", []string{jwt.KeysFrom.ConfigMap}, jwt.KeysFrom.ConfigMap})
+	}
+	return all
 }
 
 // mountedProblem says what the pods of a data plane report of what they mount.
 func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 	reason := appv1.ProblemInvalidKeysRef
-	switch m.filter {
-	case "":
-		return verdict{}
-	case "BasicAuth":
+	if m.kind == "Secret" {
 		reason = appv1.ProblemInvalidUsersRef
 	}
 	return t.reported(p, Subject{Reason: reason, Namespace: p.parent.Namespace, Name: m.of}, reason)
 }
 
 // rulesAt returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its
-// pods mount the Secrets with users, and the ConfigMaps with keys. They can mount those of their own namespace only:
-// requests of a rule that needs another one are answered with 500.
+// pods mount the Secrets with users or API keys, and the ConfigMaps with keys. They can mount those of their own
+// namespace only: requests of a rule that needs another one are answered with 500.
 func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {
-		m := mountedFor(&r.rules[i].Action)
-		if m.filter == "" {
-			continue
-		}
-		if r.GetNamespace() != p.parent.Namespace {
-			resolved.also(gatewayv1.RouteReasonRefNotPermitted,
-				"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
-				i, m.filter, m.kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.names[0])
-			rules = slices.Clone(rules)
-			rules[i].Action, rules[i].Backends = model.Action{}, nil
-			continue
-		}
-		for _, name := range m.names {
-			if m.kind == "Secret" {
-				p.claim(claim{kind: claimUsers, name: name})
-			} else {
-				p.claim(claim{kind: claimConfigMap, name: name})
+		for _, m := range mountedFor(&r.rules[i].Action) {
+			if r.GetNamespace() != p.parent.Namespace {
+				resolved.also(gatewayv1.RouteReasonRefNotPermitted,
+					"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
+					i, m.filter, m.kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.names[0])
+				rules = slices.Clone(rules)
+				rules[i].Action, rules[i].Backends = model.Action{}, nil
+				break
 			}
+			for _, name := range m.names {
+				if m.kind == "Secret" {
+					p.claim(claim{kind: claimUsers, name: name})
+				} else {
+					p.claim(claim{kind: claimConfigMap, name: name})
+				}
+			}
+			resolved.alsoReported(t.mountedProblem(m, p.plane), fmt.Sprintf("rules[%d]", i))
 		}
-		resolved.alsoReported(t.mountedProblem(m, p.plane), fmt.Sprintf("rules[%d]", i))
 	}
 	return rules, resolved
 }
@@ -86,6 +86,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		p.to.Listeners = slices.DeleteFunc(p.to.Listeners, func(l model.Listener) bool { return isForRequests(l.Protocol) })
 	}
 	var problem verdict // the filters of all listeners are the same
+	var all []mounted
 	for i := range p.to.Listeners {
 		l := &p.to.Listeners[i]
 		if !isForRequests(l.Protocol) {
@@ -94,7 +95,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters); l.Filters == nil {
 			return
 		}
-		problem = t.mountedProblem(mountedFor(l.Filters), p)
+		all, problem = mountedFor(l.Filters), verdict{}
 		if invalid := l.Filters.Invalid(); invalid != "" {
 			problem.no(model.ReasonUnsupportedValue, "%s", invalid)
 		}
@@ -103,6 +104,9 @@ func (t *translator) addListenerFilters(p *plane) {
 			p.fix(Object{kindService, auth.Backend.Namespace, auth.Backend.Service})
 			t.checkPort(&problem, "HTTPRoute", auth.Backend)
 		}
+	}
+	for _, m := range all {
+		p.resolved.alsoReported(t.mountedProblem(m, p), kindConfig+": filters")
 	}
 	p.resolved.alsoReported(problem, kindConfig+": filters")
 }

@@ -40,7 +40,7 @@ func (t *translator) addRules(r *route, all []gatewayv1.HTTPRouteRule) {
 		for _, problem := range translator.Translate(&r.rules[last], &all[i]) {
 			r.resolved.also(problem.Reason, "rules[%d].%s", last, problem.Message)
 		}
-		if m := mountedFor(&r.rules[last].Action); m.filter != "" {
+		for _, m := range mountedFor(&r.rules[last].Action) {
 			t.dependOn(kindReported, r.GetNamespace(), m.of)
 		}
 	}

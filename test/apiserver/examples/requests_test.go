@@ -20,10 +20,13 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/haproxy/runtime"
+	"gateway/internal/keeper"
 	"gateway/internal/keyset"
 	"gateway/internal/passwords"
 	"gateway/internal/proxypod"
@@ -151,7 +154,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		}
 	}
 	in.KeySets = s.keySets(t, gateway)
-	in.Paths.UsersSocket = s.checkPasswords(t, gateway, in.Paths.RunDir)
+	in.Paths.UsersSocket = s.keepUsers(t, gateway, in.Paths)
 	_, configMaps := references(gateway)
 	for _, name := range configMaps {
 		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -183,29 +186,41 @@ func (s *stage) keySets(t *testing.T, gateway *appv1.Gateway) map[routing.KeySou
 	return all
 }
 
-// checkPasswords checks passwords as gateway-keys does, by the Secrets that the commands made. It returns the socket.
-func (s *stage) checkPasswords(t *testing.T, gateway *appv1.Gateway, dir string) string {
+// keepUsers passes on users and API keys as gateway-keys does, from the Secrets that the commands made. It returns the
+// socket for questions.
+func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) string {
 	t.Helper()
-	lists, checker := map[string]passwords.List{}, passwords.NewChecker()
+	volume, pairs := certtest.NewVolume(t), t.TempDir()
+	k := keeper.Keeper{Secrets: volume.Dir, Pairs: pairs, Certificates: t.TempDir(), Users: passwords.NewChecker(), HAProxy: runtime.NewWorker(paths.WorkerSocket())}
+	files := map[string][]byte{}
 	for _, name := range proxypod.MountsOf(gateway).Users {
 		secret, err := server.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatalf("the commands did not make Secret %s: %v", name, err)
 		}
-		list, problem := passwords.Parse(secret.Data[certificates.UsersFile])
-		if problem != "" {
-			t.Fatalf(problem, "Secret "+name)
+		for _, file := range []string{certificates.UsersFile, certificates.APIKeysFile} {
+			if content, ok := secret.Data[file]; ok {
+				files[name+"/"+file] = content
+			}
 		}
-		lists[name] = list
 	}
-	checker.Set(lists)
-	socket := filepath.Join(dir, "users.sock")
+	volume.Put(files)
+	if err := k.Look(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := os.ReadFile(filepath.Join(pairs, certificates.APIKeysMap)); err == nil {
+		if err := errors.Join(os.MkdirAll(filepath.Join(paths.CertificateDir, filepath.Dir(certificates.APIKeysMap)), 0o700),
+			os.WriteFile(filepath.Join(paths.CertificateDir, certificates.APIKeysMap), keys, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket := filepath.Join(paths.RunDir, "users.sock")
 	listener, err := passwords.Listen(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- checker.Serve(t.Context(), listener) }()
+	go func() { ended <- k.Users.Serve(t.Context(), listener) }()
 	t.Cleanup(func() {
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -40,7 +40,7 @@ var (
 	// actions are the second words of rules.
 	actions = map[string][]string{
 		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
-			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-query", "replace-path", "replace-value", "cache-use"},
+			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-pathq", "set-query", "replace-path", "replace-header", "replace-value", "cache-use"},
 		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_give", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "replace-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
 		"http-check":          {"send", "expect"},

@@ -104,8 +104,8 @@ func (g *generator) repairListeners(spec object) {
 	spec["listeners"] = kept
 }
 
-// repairListenerFilters: only HTTP and HTTPS listeners have filters, of some types and not both BasicAuth and JWT, and
-// limits of bodies.
+// repairListenerFilters: only HTTP and HTTPS listeners have filters, of some types and one of those that exclude each
+// other, and limits of bodies.
 func repairListenerFilters(listener object) {
 	var kept []any
 	secured := false
@@ -115,7 +115,7 @@ func repairListenerFilters(listener object) {
 		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache", "ResponseOverride"}, kind) {
 			continue
 		}
-		if kind == "BasicAuth" || kind == "JWT" {
+		if kind == "BasicAuth" || kind == "APIKey" || kind == "JWT" {
 			if secured {
 				continue
 			}
@@ -233,14 +233,14 @@ func (g *generator) repairRule(rule object) {
 			}
 		}
 		answered = answered || filter["requestRedirect"] != nil || filter["directResponse"] != nil
-		personal = personal || filter["basicAuth"] != nil || filter["jwt"] != nil || filter["externalAuth"] != nil
+		personal = personal || filter["basicAuth"] != nil || filter["apiKey"] != nil || filter["jwt"] != nil || filter["externalAuth"] != nil
 	}
 	answers, secured := 0, false
 	for _, filter := range filters {
 		if filter["cache"] != nil && personal {
 			continue
 		}
-		if filter["basicAuth"] != nil || filter["jwt"] != nil {
+		if filter["basicAuth"] != nil || filter["apiKey"] != nil || filter["jwt"] != nil {
 			if secured {
 				continue
 			}

@@ -16,11 +16,12 @@ const (
 	limit        = filter + "RateLimit, rateLimit: {limits: [{"
 	atATime      = filter + "RateLimit, rateLimit: {concurrent: "
 	basic        = filter + "BasicAuth, basicAuth: {"
+	key          = filter + "APIKey, apiKey: {"
 	jwt          = filter + "JWT, jwt: {"
 	remote       = jwt + "issuer: a, audiences: [a], keys: {remote: {uri: "
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
-	alike        = "spec.routes[0].rules[0].filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"
+	alike        = "spec.routes[0].rules[0].filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
 )
 
@@ -35,6 +36,7 @@ var filters = []struct{ kind, field, value string }{
 	{"ClientAddress", "clientAddress", "{deny: [10.0.0.0/8]}"},
 	{"RateLimit", "rateLimit", "{limits: [{requests: 1, unit: Hour}]}"},
 	{"BasicAuth", "basicAuth", "{secretRef: {name: a}}"},
+	{"APIKey", "apiKey", "{secretRef: {name: a}, from: [{type: Header, name: a}]}"},
 	{"JWT", "jwt", "{issuer: a, audiences: [a], keys: {inline: a}}"},
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
@@ -172,7 +174,7 @@ var fixedFilters = []refusal{
 	{"a variable in a header that frames", "", filter + "HeaderVariables, headerVariables: {set: [{name: Host, variable: Route}]}}]}]}]}",
 		[]string{filter0 + `.headerVariables.set[0].name`}},
 	{"shadow of what refuses nothing", "", filter + "Cache, cache: {}}], shadow: [Cache]}]}]}",
-		[]string{`spec.routes[0].rules[0].shadow[0]: Unsupported value: "Cache": supported values: "ClientAddress", "RateLimit", "BasicAuth", "JWT", "ExternalAuth", "maxRequestBytes"`}},
+		[]string{`spec.routes[0].rules[0].shadow[0]: Unsupported value: "Cache": supported values: "ClientAddress", "RateLimit", "BasicAuth", "APIKey", "JWT", "ExternalAuth", "maxRequestBytes"`}},
 	{"shadow twice", "", filter + "Cache, cache: {}}], shadow: [JWT, JWT]}]}]}", []string{`spec.routes[0].rules[0].shadow[1]: Duplicate value: "JWT"`}},
 	{"no variables", "", filter + "HeaderVariables, headerVariables: {set: []}}]}]}]}", []string{filter0 + `.headerVariables.set: Invalid value: 0`}},
 	{"stored answers of users", "", filter + "Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}]}]}", []string{alike}},
@@ -185,6 +187,20 @@ var fixedFilters = []refusal{
 	{"a range that is too long", "", addresses + "deny: [10.0.0.0/33]}}]}]}]}", []string{filter0 + ".clientAddress.deny[0]: Invalid value: \"10.0.0.0/33\""}},
 	{"a range twice", "", addresses + "deny: [10.0.0.0/8, 10.0.0.0/8]}}]}]}]}", []string{filter0 + ".clientAddress.deny[1]: Duplicate value"}},
 	{"more ranges than 4096", "", addresses + "deny: [" + repeat(4097, "'fd00::%d/128'", 1) + "]}}]}]}]}", []string{filter0 + ".clientAddress.deny: Too many: 4097"}},
+	{"keys of nobody", "", key + "from: [{type: Header, name: a}]}}]}]}]}", []string{filter0 + ".apiKey.secretRef: Required value"}},
+	{"keys nowhere", "", key + "secretRef: {name: a}}}]}]}]}", []string{filter0 + ".apiKey.from: Required value"}},
+	{"keys in no place", "", key + "secretRef: {name: a}, from: []}}]}]}]}", []string{filter0 + ".apiKey.from: Invalid value: 0"}},
+	{"keys in too many places", "", key + "secretRef: {name: a}, from: [" + repeat(5, "{type: Header, name: a%d}", 1) + "]}}]}]}]}", []string{filter0 + ".apiKey.from: Too many: 5: must have at most 4 items"}},
+	{"keys in a body", "", key + "secretRef: {name: a}, from: [{type: Body, name: a}]}}]}]}]}", []string{filter0 + `.apiKey.from[0].type: Unsupported value: "Body": supported values: "Header", "QueryParam", "Cookie"`}},
+	{"keys in a place twice", "", key + "secretRef: {name: a}, from: [{type: Header, name: a}, {type: Header, name: a}]}}]}]}]}", []string{filter0 + ".apiKey.from[1]: Duplicate value"}},
+	{"a key without a name", "", key + "secretRef: {name: a}, from: [{type: Cookie}]}}]}]}]}", []string{filter0 + ".apiKey.from[0].name: Required value"}},
+	{"a key in a cookie with a space", "", key + "secretRef: {name: a}, from: [{type: Cookie, name: 'a b'}]}}]}]}]}", []string{filter0 + ".apiKey.from[0].name: Invalid value: \"a b\""}},
+	{"a key in a header that the proxies remove", "", key + "secretRef: {name: a}, from: [{type: Header, name: api_key}]}}]}]}]}", []string{filter0 + ".apiKey.from[0].name: Invalid value: \"api_key\""}},
+	{"a key as Host", "", key + "secretRef: {name: a}, from: [{type: Header, name: Host}]}}]}]}]}", []string{filter0 + ".apiKey.from[0].name: Invalid value: \"Host\"", "frame a message"}},
+	{"a client as the length", "", key + "secretRef: {name: a}, from: [{type: Header, name: a}], clientHeader: Content-Length}}]}]}]}", []string{filter0 + ".apiKey.clientHeader: Invalid value: \"Content-Length\"", "frame a message"}},
+	{"two filters that say who the client is", "", basic + "secretRef: {name: a}}}, {type: APIKey, apiKey: {secretRef: {name: a}, from: [{type: Header, name: a}]}}]}]}]}",
+		[]string{"spec.routes[0].rules[0].filters: Invalid value: BasicAuth and APIKey both say who the client is: remove one of them"}},
+	{"a rate limit by a client of a name", "", limit + "requests: 1, unit: Hour, key: {type: Client, name: a}}]}}]}]}]}", []string{filter0 + `.rateLimit.limits[0].key.type: Unsupported value: "Client": supported values: "Header", "Cookie", "Claim"`}},
 	{"users of nobody", "", basic + "realm: a}}]}]}]}", []string{filter0 + ".basicAuth.secretRef: Required value"}},
 	{"users elsewhere", "", basic + "secretRef: {name: ../a}}}]}]}]}", []string{filter0 + ".basicAuth.secretRef.name: Invalid value"}},
 	{"a realm with a quote", "", basic + "secretRef: {name: a}, realm: 'a\"b'}}]}]}]}", []string{filter0 + ".basicAuth.realm: Invalid value"}},

@@ -37,7 +37,7 @@ func TestRouteFilter(t *testing.T) {
 		"a response that is stored":  {[]appv1.RuleFilter{response, stored}, "spec.filters: Invalid value: DirectResponse answers the requests, so Cache has no effect"},
 		"a body that cannot be":      {[]appv1.RuleFilter{noContent}, "spec.filters[0].directResponse.body: Invalid value: an answer with the status 204 or 304 has no body"},
 		"stored answers":             {[]appv1.RuleFilter{limit, clients, stored}, ""},
-		"stored answers of users":    {[]appv1.RuleFilter{jwt, stored}, "spec.filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"},
+		"stored answers of users":    {[]appv1.RuleFilter{jwt, stored}, "spec.filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"},
 		"none":                       {nil, "spec: Invalid value: it says nothing: add filters or maxRequestBytes"},
 		"twice":                      {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
 		"too few":                    {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.limits[0].requests: Invalid value: 0"},

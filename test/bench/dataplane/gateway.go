@@ -156,7 +156,7 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 		}
 	}
 	proxy, port := pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port)
-	if in.Table.Uses.Users.Len() == 0 {
+	if in.Table.Uses.SecretFiles.Len() == 0 {
 		return start(port, proxy)
 	}
 	keys, err := keysProgram(dir, in.Paths)

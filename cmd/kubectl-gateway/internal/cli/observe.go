@@ -57,7 +57,7 @@ func (s *Site) Input(table routing.Table) render.Input {
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)
 	}
-	if table.Uses.Users.Len() > 0 {
+	if table.Uses.SecretFiles.Len() > 0 {
 		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
 	}
 	for i := range table.Listeners {

@@ -73,6 +73,13 @@ func (s *Site) LacksUsers(secret string) bool {
 	return isThere && users.IsEmpty()
 }
 
+// LacksKeys reports whether a Secret of the files has no API keys.
+func (s *Site) LacksKeys(secret string) bool {
+	files, isThere := s.secrets[secret]
+	keys, _ := passwords.ParseKeys(files[certificates.APIKeysFile])
+	return isThere && len(keys) == 0
+}
+
 // usable returns the certificates of a table that can be used. Those that the files do not have are taken to exist.
 func (s *Site) usable(table routing.Table) agent.Usable {
 	configMaps := agent.Files{}

@@ -215,6 +215,7 @@ spec:
             - {type: CORS, cors: {allowOrigins: ["*"]}}
             - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
             - {type: JWT, jwt: {issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}, requiredScopes: [read, write]}}
+            - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: Header, name: X-Key}, {type: QueryParam, name: key}, {type: Cookie, name: k}]}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check, forwardBody: {maxSize: 10}}}
           maxRequestBytes: 10
           backendRefs: [{name: web, port: 80}]
@@ -231,7 +232,7 @@ spec:
 func TestExplainShadow(t *testing.T) {
 	file := clitest.WriteFile(t, "shadow.yaml", strings.ReplaceAll(clientsGateway, "maxRequestBytes: 10", "maxRequestBytes: 10\n          shadow: [ClientAddress, JWT]"))
 	run := func(args ...string) clitest.Result {
-		return clitest.Run(t, "", append([]string{"explain", "-f", file, "http://x/private", "--client-address", "10.1.0.1"}, args...)...)
+		return clitest.Run(t, "", append([]string{"explain", "-f", file, "http://x/private", "--client-address", "10.1.0.1", "-H", "X-Key: a"}, args...)...)
 	}
 	run().Want(t, 0, "else 403 (shadow: it goes on)\n", "100 requests per hour for each value of the cookie id, else 429\n",
 		"shadow: would refuse with 403: ClientAddress: 10.1.0.1 is in 10.1.0.0/16, which is denied\n",
@@ -248,6 +249,7 @@ func TestExplainClients(t *testing.T) {
 	const unknown = "filter    explain does not know who the client is: see --client-address\n"
 	const others = "filter    RateLimit: 7 requests per second for each client address, else 429\n" +
 		"filter    RateLimit: 100 requests per hour for each value of the cookie id, else 429\n" +
+		"filter    APIKey: a key of Secret partners in cookie k or header x-key or query key, else 401\n" +
 		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403\n" +
 		"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\n" +
 		"filter    ExternalAuth: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n" +
@@ -256,11 +258,11 @@ func TestExplainClients(t *testing.T) {
 	for line := range strings.Lines(clients + "\n" + others) {
 		order = append(order, strings.Trim(strings.Fields(line)[1], ":"))
 	}
-	// Those of BasicAuth and JWT are in no rule together.
+	// BasicAuth is in no rule with APIKey or JWT.
 	if want := slices.DeleteFunc(filters.Guards(), func(guard string) bool { return guard == "BasicAuth" }); !slices.Equal(slices.Compact(order), want) {
 		t.Errorf("the order is %v, but HAProxy asks %v", order, want)
 	}
-	token, password := []string{"-H", "Authorization: bearer a.b.c"}, []string{"-H", "Authorization: Basic YTpi"}
+	token, key, password := []string{"-H", "Authorization: bearer a.b.c", "-H", "X-Key: a"}, []string{"-H", "X-Key: a"}, []string{"-H", "Authorization: Basic YTpi"}
 	for _, test := range []struct {
 		client, path string
 		more         []string
@@ -270,9 +272,15 @@ func TestExplainClients(t *testing.T) {
 		{"", "/private", token, 0, []string{clients + "\n", unknown, "100% to Service web"}},
 		{"10.2.0.1", "/private", token, 0, []string{clients + "\n" + others, "100% to Service web"}},
 		{"::ffff:10.2.0.1", "/private", token, 0, []string{"100% to Service web"}},
-		{"10.2.0.1", "/private", nil, 3, []string{clients + "\n" + others, "answer    401: JWT: the request has no header like Authorization: Bearer ...\n"}},
-		{"10.2.0.1", "/private", append(token, token...), 3, []string{"answer    401: JWT: "}},
-		{"10.2.0.1", "/private", password, 3, []string{"answer    401: JWT: "}},
+		{"10.2.0.1", "/private", nil, 3, []string{"answer    401: APIKey: the request does not have one key in its place\n"}},
+		{"10.2.0.1", "/private", append(key, key...), 3, []string{"answer    401: APIKey: "}},
+		{"10.2.0.1", "/private", append(key, "-H", "Cookie: a=b; k=c"), 3, []string{"answer    401: APIKey: "}},
+		{"10.2.0.1", "/private?a=1&key=", key, 3, []string{"answer    401: APIKey: "}},
+		{"10.2.0.1", "/private?a=1&key=a", token[:2], 0, []string{"100% to Service web"}},
+		{"10.2.0.1", "/private", append(token[:2:2], "-H", "Cookie: a=b; k=c"), 0, []string{"100% to Service web"}},
+		{"10.2.0.1", "/private", key, 3, []string{clients + "\n" + others, "answer    401: JWT: the request has no header like Authorization: Bearer ...\n"}},
+		{"10.2.0.1", "/private", append(token, token[:2]...), 3, []string{"answer    401: JWT: "}},
+		{"10.2.0.1", "/private", append(password, key...), 3, []string{"answer    401: JWT: "}},
 		{"10.1.2.3", "/private", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.1.0.0/16, which is denied\n"}},
 		{"fd00::1", "/private", nil, 3, []string{"answer    403: ClientAddress: fd00::1 is in ::/0, which is denied\n"}},
 		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},

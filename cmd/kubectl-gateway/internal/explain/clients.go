@@ -2,11 +2,13 @@ package explain
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -42,6 +44,12 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 	case rule.BasicAuth != nil && !authorizes(r, "Basic"):
 		add("BasicAuth", unauthorized, "BasicAuth", "Basic")
 	}
+	switch key := rule.APIKey; {
+	case key != nil && site.LacksKeys(key.Secret):
+		add("APIKey", "503: APIKey: Secret %s has no keys", key.Secret)
+	case key != nil && !hasKey(r, key):
+		add("APIKey", "401: APIKey: the request does not have one key in its place")
+	}
 	if rule.JWT != nil && !authorizes(r, "Bearer") {
 		add("JWT", unauthorized, "JWT", "Bearer")
 	}
@@ -52,6 +60,27 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 func authorizes(r request, scheme string) bool {
 	values := r.Header["authorization"]
 	return len(values) == 1 && strings.HasPrefix(strings.ToLower(values[0]), strings.ToLower(scheme)+" ")
+}
+
+// hasKey reports whether a request has one key, whatever it is.
+func hasKey(r request, key *model.APIKey) bool {
+	keys := 0
+	cookies, _ := http.ParseCookie(strings.Join(r.Header["cookie"], "; "))
+	for _, place := range key.From {
+		switch place.In {
+		case model.InHeader:
+			keys += len(r.Header[place.Name])
+		case model.InQuery:
+			keys += strings.Count("&"+r.Query, "&"+place.Name+"=")
+		case model.InCookie:
+			for _, cookie := range cookies {
+				if cookie.Name == place.Name {
+					keys++
+				}
+			}
+		}
+	}
+	return keys == 1
 }
 
 // noAccess returns why a client has no access, "" if it has, or if that is not known.

@@ -150,8 +150,8 @@ func complete(t *testing.T, site *cli.Site) string {
 		all = append(all, string(content))
 	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		if rule.BasicAuth != nil {
-			add("Secret", "stringData", rule.BasicAuth.Secret)
+		for _, file := range rule.SecretFiles() {
+			add("Secret", "stringData", file.Secret)
 		}
 	})
 	for _, name := range slices.Concat(cli.AuthorityNames(table), cli.KeySetNames(table)) {

@@ -120,17 +120,21 @@ func (s *session) apply(o *objects) error {
 	return nil
 }
 
-// mounts are the names of the Secrets and ConfigMaps that the agent must know, and of the Secrets with users.
+// mounts are the names of the Secrets and ConfigMaps that the agent must know, and of the Secrets with users or
+// API keys.
 func (o *objects) mounts() [3][]string {
 	return [3][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps)), slices.Sorted(maps.Keys(o.users()))}
 }
 
-// users are the names of the Secrets with users.
+// users are the names of the Secrets with users or API keys.
 func (o *objects) users() map[string]bool {
 	users := map[string]bool{}
 	add := func(action *model.Action) {
-		if action != nil && action.BasicAuth != nil {
-			users[action.BasicAuth.Secret] = true
+		if action == nil {
+			return
+		}
+		for _, file := range action.SecretFiles() {
+			users[file.Secret] = true
 		}
 	}
 	for i := range o.gateway.Listeners {

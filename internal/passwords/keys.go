@@ -1,0 +1,60 @@
+package passwords
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"gateway/internal/certificates"
+)
+
+// Keys are API keys: from the SHA-256 of each, in upper case, to the name of its client.
+type Keys map[string]string
+
+// clientName matches names of clients: what a header, a map and text of JSON can have as it is.
+var clientName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?$`)
+
+// ParseKeys reads a file with API keys: lines with the name of a client, a colon, and the SHA-256 of a key in
+// hexadecimal. problem is as that of Parse.
+func ParseKeys(content []byte) (keys Keys, problem string) {
+	keys = Keys{}
+	wrong := eachLine(content, keys.add)
+	switch {
+	case len(keys) == 0 && wrong == "":
+		return keys, certificates.APIKeysFile + " holds no key"
+	case len(keys) == 0:
+		return keys, "no key in " + certificates.APIKeysFile + " can be used: " + wrong
+	case wrong != "":
+		return keys, "some keys in " + certificates.APIKeysFile + " cannot be used: " + wrong
+	}
+	return keys, ""
+}
+
+// add adds the key of a line. It returns what is wrong with the line, "" if nothing is.
+func (k Keys) add(line string) string {
+	name, text, ok := strings.Cut(line, ":")
+	if !ok {
+		return "has no colon"
+	}
+	if !clientName.MatchString(name) {
+		return "has a name that is empty, too long, or of other characters than letters, digits and . _ @ - between them"
+	}
+	sum, err := hex.DecodeString(text)
+	if err != nil || len(sum) != sha256.Size {
+		return "has no SHA-256 in hexadecimal after its colon"
+	}
+	if [sha256.Size]byte(sum) == sha256.Sum256(nil) {
+		return "has the SHA-256 of an empty key"
+	}
+	text = strings.ToUpper(text)
+	if _, ok := k[text]; ok {
+		return "has the key of an earlier line"
+	}
+	k[text] = name
+	return ""
+}
+
+// Hash returns the SHA-256 of a key, as Keys have it.
+func Hash(key string) string { return fmt.Sprintf("%X", sha256.Sum256([]byte(key))) }
