@@ -23,6 +23,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.AccessLogApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AllowedRoutes"):
 		return &appv1.AllowedRoutesApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("APIKey"):
+		return &appv1.APIKeyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("APIKeySource"):
+		return &appv1.APIKeySourceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AttachedNamespace"):
 		return &appv1.AttachedNamespaceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Attachments"):

@@ -25,6 +25,36 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: gateway.api.app.v1.APIKey
+  map:
+    fields:
+    - name: clientHeader
+      type:
+        scalar: string
+    - name: from
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.APIKeySource
+          elementRelationship: associative
+          keys:
+          - type
+          - name
+    - name: secretRef
+      type:
+        namedType: gateway.api.app.v1.ObjectReference
+      default: {}
+- name: gateway.api.app.v1.APIKeySource
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: type
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.AccessLog
   map:
     fields:
@@ -1631,6 +1661,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.RuleFilter
   map:
     fields:
+    - name: apiKey
+      type:
+        namedType: gateway.api.app.v1.APIKey
     - name: basicAuth
       type:
         namedType: gateway.api.app.v1.BasicAuth

@@ -14,7 +14,7 @@ type AttachmentsApplyConfiguration struct {
 	Namespaces []AttachedNamespaceApplyConfiguration `json:"namespaces,omitempty"`
 	// The ConfigMaps in the Gateway's namespace with the CA certificates that these objects name. The pods mount them.
 	ConfigMaps []ObjectReferenceApplyConfiguration `json:"configMaps,omitempty"`
-	// The Secrets in the Gateway's namespace with users that RouteFilters name. The pods mount them.
+	// The Secrets in the Gateway's namespace with users or API keys that RouteFilters name. The pods mount them.
 	Users []ObjectReferenceApplyConfiguration `json:"users,omitempty"`
 }
 

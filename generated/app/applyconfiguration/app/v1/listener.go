@@ -31,10 +31,10 @@ type ListenerApplyConfiguration struct {
 	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its
 	// hostname: 443, if there is one. The listener then has no routes.
 	HTTPSRedirect *HTTPSRedirectApplyConfiguration `json:"httpsRedirect,omitempty"`
-	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a filter
-	// of the same type uses its own instead; one with BasicAuth or JWT uses neither of the listener's. Changes of headers
-	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule
-	// matches are answered with 404 before these filters.
+	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a
+	// filter of the same type uses its own instead; one with BasicAuth, APIKey or JWT uses none of the listener's.
+	// Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the listener.
+	// Requests that no rule matches are answered with 404 before these filters.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to,
 	// also those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.

@@ -9,13 +9,13 @@ package v1
 //
 // RateLimit says how many requests of a rule are let through. Others get 429.
 type RateLimitApplyConfiguration struct {
-	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for
-	// none of them, except that one beyond a limit by a Claim has counted for the limits before it. All proxy pods of the
-	// Gateway count together.
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts
+	// for none of them, except that one beyond a limit by a Claim or Client has counted for the limits before it. All
+	// proxy pods of the Gateway count together.
 	Limits []RequestLimitApplyConfiguration `json:"limits,omitempty"`
-	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer has
-	// been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits, except that
-	// with a Claim it has counted for the limits before it.
+	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer
+	// has been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits, except
+	// that with a Claim or Client it has counted for the limits before it.
 	Concurrent *ConcurrentLimitApplyConfiguration `json:"concurrent,omitempty"`
 }
 

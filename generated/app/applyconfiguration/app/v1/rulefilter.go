@@ -38,6 +38,8 @@ type RuleFilterApplyConfiguration struct {
 	RateLimit *RateLimitApplyConfiguration `json:"rateLimit,omitempty"`
 	// Ask for a user and a password.
 	BasicAuth *BasicAuthApplyConfiguration `json:"basicAuth,omitempty"`
+	// Answer 401 to requests without a valid API key.
+	APIKey *APIKeyApplyConfiguration `json:"apiKey,omitempty"`
 	// Answer 401 to requests without a valid token.
 	JWT *JWTApplyConfiguration `json:"jwt,omitempty"`
 	// Have a Service decide about each request.
@@ -138,6 +140,14 @@ func (b *RuleFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfig
 // If called multiple times, the BasicAuth field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithBasicAuth(value *BasicAuthApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.BasicAuth = value
+	return b
+}
+
+// WithAPIKey sets the APIKey field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the APIKey field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithAPIKey(value *APIKeyApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.APIKey = value
 	return b
 }
 
