@@ -175,10 +175,12 @@ var guarding = []Row{
 	{"auth-type", Differs, "BasicAuth, whose realm is Restricted by default. Digests are closed", setPasswords, ""},
 	{"auth-secret auth-secret-type auth-realm", Carried, "BasicAuth", part("auth-type"), ""},
 	{"auth-snippet auth-proxy-set-headers", Closed, authPolicy, nil, ""},
-	{
-		"auth-tls-secret auth-tls-error-page auth-tls-match-cn auth-tls-pass-certificate-to-upstream auth-tls-verify-client auth-tls-verify-depth",
-		Closed, noCertificates, nil, "",
-	},
+	{authTLS, Differs, "spec.tls.frontend of a Gateway for these hosts. A host without tls is closed", setClients, ""},
+	{"auth-tls-verify-client", Differs, "on and optional. Others are closed", part(authTLS), ""},
+	{"auth-tls-verify-depth", Differs, "any depth is allowed", part(authTLS), ""},
+	{"auth-tls-pass-certificate-to-upstream", Differs, "the backend gets Client-Cert in any case", part(authTLS), ""},
+	{"auth-tls-error-page", Differs, "clients without a certificate get no answer", part(authTLS), ""},
+	{"auth-tls-match-cn", Closed, clientsName, nil, ""},
 	{"enable-global-auth", Carried, "the key global-auth-url of the ConfigMap", setBool(func(*settings, bool) {}), ""},
 	{"enable-modsecurity enable-owasp-core-rules", Closed, noFirewall, nil, "false"},
 	{"modsecurity-snippet modsecurity-transaction-id", Closed, noFirewall, nil, ""},
@@ -186,12 +188,11 @@ var guarding = []Row{
 }
 
 const (
-	redirects      = "RequestRedirect. One with variables is closed, but for $host, $scheme and $request_uri"
-	withCopies     = "copies have the host of the request, and its body of up to 15 KiB"
-	noCertificates = "a Gateway asks for client certificates for all its hosts: make one for these hosts, with spec.tls.frontend"
-	noFirewall     = "there is no web application firewall"
-	noSnippets     = "there are no snippets: say with fields what it does, if there are any for it"
-	noTraces       = "there are no traces; trace headers of clients are passed on"
+	redirects  = "RequestRedirect. One with variables is closed, but for $host, $scheme and $request_uri"
+	withCopies = "copies have the host of the request, and its body of up to 15 KiB"
+	noFirewall = "there is no web application firewall"
+	noSnippets = "there are no snippets: say with fields what it does, if there are any for it"
+	noTraces   = "there are no traces; trace headers of clients are passed on"
 )
 
 // otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those

@@ -23,7 +23,7 @@ func isCanary(ingress *networkingv1.Ingress) bool {
 // of the main Ingress.
 var ofCanary = []string{
 	"canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value", "canary-by-header-pattern", "canary-by-cookie",
-	"auth-tls-secret",
+	authTLS,
 }
 
 func setCanary(s *settings, value string) string {

@@ -12,12 +12,18 @@ import (
 type hostSettings map[string]*settings
 
 // hostGuards are the annotations of guards, with the advice about them.
-var hostGuards = map[string]string{"auth-tls-secret": noCertificates, "server-snippet": noSnippets}
+var hostGuards = map[string]string{authTLS: clientsHost, "server-snippet": noSnippets}
+
+// authTLS is the annotation about client certificates.
+const authTLS = "auth-tls-secret"
 
 // guards reports whether nginx goes by an annotation of the Ingress on whole hosts. A canary can only ask for
 // certificates.
 func (s *settings) guards(annotation string) bool {
-	return s.values[annotation] != "" && (annotation == "auth-tls-secret" || s.canary == nil)
+	if annotation == authTLS {
+		return s.values[annotation] != "" && s.values["auth-tls-verify-client"] != "off"
+	}
+	return s.values[annotation] != "" && s.canary == nil
 }
 
 // addGuards notes the first Ingress with each annotation. nginx then applies it to all paths of the host, of any
@@ -32,7 +38,11 @@ func (h *host) addGuards(settings *settings) {
 
 // close closes all paths of a host that has guards.
 func (h *host) close() {
+	h.askClients()
 	for _, annotation := range keysOf(h.guards) {
+		if annotation == authTLS && h.authority.isAsked() {
+			continue
+		}
 		for _, l := range h.locations {
 			l.guard(h, annotation, h.guards[annotation])
 			if l.canary != nil {
@@ -42,14 +52,15 @@ func (h *host) close() {
 	}
 }
 
-// guard closes a location. An Ingress that has the annotation itself has a note of that already.
+// guard closes a location. An Ingress that closes by the annotation itself has a note of that already.
 func (l *location) guard(h *host, annotation string, guard *settings) {
 	own := l.own()
+	isNoted := own.guards(annotation) && own.closed
 	text := own.close(Prefix+annotation, hostGuards[annotation])
 	if own.closed { // nginx asks before it redirects
 		own.redirect, own.appRoot = nil, ""
 	}
-	if !own.guards(annotation) {
+	if !isNoted {
 		l.note(l.name(), "%s: nginx has %s of %s on all its paths: %s", h, annotation, guard.name(), text)
 	}
 }

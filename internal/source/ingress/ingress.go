@@ -119,7 +119,7 @@ func Translate(in Input) *Result {
 		s := t.sites[class]
 		for _, h := range s.hosts {
 			if other := hosts[h.name]; other != nil {
-				t.note(Subject{"Gateway", t.Namespace, s.gateways[0]}, "%s is a host of Gateway %s too. Each has an address of its own", h, other.gateways[0])
+				t.note(Subject{"Gateway", t.Namespace, s.gateways[0].name}, "%s is a host of Gateway %s too. Each has an address of its own", h, other.gateways[0].name)
 			}
 			hosts[h.name] = s
 		}
@@ -165,7 +165,7 @@ func (t *translator) site(class string) *site {
 			name += "-" + class
 		}
 		t.sites[class] = &site{
-			translator: t, gateways: []string{t.claim("Gateway", t.Namespace, label(name, maxGatewayName))}, room: maxListeners - 1, class: class,
+			translator: t, gateways: []*gateway{{name: t.claim("Gateway", t.Namespace, label(name, maxGatewayName)), room: maxListeners - 1}}, class: class,
 			aliases: map[string]bool{}, filters: map[string][]*appv1.RouteFilter{}, grants: map[string]*gatewayv1.ReferenceGrant{},
 			sets: map[types.NamespacedName]string{},
 		}

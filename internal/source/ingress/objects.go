@@ -38,7 +38,7 @@ func add(to *[]Object, object Object, namespace, name string) {
 
 // named returns the name for an object of the Gateway.
 func (s *site) named(kind, namespace, name string) string {
-	return s.claim(kind, namespace, label(s.gateways[0]+"-"+name, maxLabel))
+	return s.claim(kind, namespace, label(s.gateways[0].name+"-"+name, maxLabel))
 }
 
 // translate makes the objects of a class: first the Gateway and the ListenerSets, then what routes refer to, then the
@@ -52,9 +52,9 @@ func (s *site) translate() {
 		s.addRoutes(h)
 	}
 	s.addPolicies()
-	add(&s.objects, s.gatewayConfig(), s.Namespace, s.gateways[0])
-	for _, name := range s.gateways {
-		s.addGateway(name)
+	add(&s.objects, s.gatewayConfig(), s.Namespace, s.gateways[0].name)
+	for _, g := range s.gateways {
+		s.addGateway(g)
 	}
 	s.addListenerSets()
 	for _, all := range [][]Object{s.others, s.routes} {
@@ -63,20 +63,21 @@ func (s *site) translate() {
 	}
 }
 
-func (s *site) addGateway(name string) {
+func (s *site) addGateway(g *gateway) {
 	all := gatewayv1.NamespacesFromAll
 	gateway := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{
 		GatewayClassName: ClassName,
 		Infrastructure: &gatewayv1.GatewayInfrastructure{ParametersRef: &gatewayv1.LocalParametersReference{
-			Group: appv1.GroupName, Kind: "GatewayConfig", Name: s.gateways[0],
+			Group: appv1.GroupName, Kind: "GatewayConfig", Name: s.gateways[0].name,
 		}},
+		TLS:              s.frontend(g.authority),
 		AllowedListeners: &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: &all}},
 		Listeners: []gatewayv1.Listener{{
 			Name: portHTTP, Port: 80, Protocol: gatewayv1.HTTPProtocolType,
 			AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}},
 		}},
 	}}
-	add(&s.objects, gateway, s.Namespace, name)
+	add(&s.objects, gateway, s.Namespace, g.name)
 }
 
 // listener is one of a ListenerSet: for a hostname with a certificate, or one whose TLS is passed through.
@@ -84,8 +85,7 @@ type listener struct {
 	name                        gatewayv1.SectionName
 	namespace, hostname, secret string
 	passthrough                 bool
-	// gateway is the name of its Gateway.
-	gateway string
+	gateway                     *gateway
 	// shared says that routes of other namespaces belong to it.
 	shared bool
 }
@@ -117,13 +117,9 @@ func (s *site) addListeners(h *host) {
 	if names = slices.DeleteFunc(names, isKnown); len(names) == 0 {
 		return
 	}
-	if s.room -= len(names); s.room < 0 {
-		s.room = maxListeners - 1 - len(names)
-		s.gateways = append(s.gateways, s.claim("Gateway", s.Namespace, s.gateways[0]))
-		s.noteOnce(fmt.Sprintf(anotherGateway, maxListeners))
-	}
+	gateway := s.gatewayFor(h.authority, len(names))
 	for _, name := range names {
-		one := &listener{namespace: h.secret.Namespace, hostname: name, secret: h.secret.Name, gateway: s.gateways[len(s.gateways)-1]}
+		one := &listener{namespace: h.secret.Namespace, hostname: name, secret: h.secret.Name, gateway: gateway}
 		if through >= 0 {
 			one.namespace, one.passthrough = h.locations[through].ingress.Namespace, true
 		}
@@ -131,8 +127,25 @@ func (s *site) addListeners(h *host) {
 		s.listeners = append(s.listeners, one)
 	}
 	if through >= 0 {
-		s.addTLSRoute(h, h.locations[through])
+		s.addTLSRoute(h, h.locations[through], gateway)
 	}
+}
+
+// gatewayFor returns the Gateway for listeners that ask for the certificates of an authority, a new one if none has
+// room.
+func (s *site) gatewayFor(a authority, listeners int) *gateway {
+	isKnown := false
+	for _, g := range s.gateways {
+		if isKnown = isKnown || g.authority == a; g.authority == a && g.room >= listeners {
+			g.room -= listeners
+			return g
+		}
+	}
+	if isKnown {
+		s.noteOnce(fmt.Sprintf(anotherGateway, maxListeners))
+	}
+	s.gateways = append(s.gateways, &gateway{s.claim("Gateway", s.Namespace, s.gateways[0].name), maxListeners - 1 - listeners, a})
+	return s.gateways[len(s.gateways)-1]
 }
 
 // anotherGateway is noted where a class has more hosts than a Gateway can have.
@@ -146,14 +159,14 @@ func (s *site) isHost(name string) bool {
 }
 
 // addTLSRoute passes the TLS of a host through to its backend.
-func (s *site) addTLSRoute(h *host, l *location) {
+func (s *site) addTLSRoute(h *host, l *location, at *gateway) {
 	l.noteAnnotation("ssl-passthrough", "nginx does so only with --enable-ssl-passthrough")
 	ref := s.ref(l, l.ingress.Namespace)
 	if ref == nil || h.name == "" {
 		return
 	}
 	route := &gatewayv1.TLSRoute{}
-	set := s.listenerSet(l.ingress.Namespace, s.gateways[len(s.gateways)-1])
+	set := s.listenerSet(l.ingress.Namespace, at.name)
 	route.Spec.ParentRefs = []gatewayv1.ParentReference{s.parent("ListenerSet", set, l.ingress.Namespace, l.ingress.Namespace)}
 	for _, name := range h.names() {
 		route.Spec.Hostnames = append(route.Spec.Hostnames, gatewayv1.Hostname(name))
@@ -199,13 +212,13 @@ func (s *site) addListenerSets() {
 		if l.shared {
 			entry.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: new(gatewayv1.NamespacesFromAll)}}
 		}
-		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway}
+		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway.name}
 		if sets[name] == nil {
 			sets[name] = &gatewayv1.ListenerSet{}
-			if sets[name].Spec.ParentRef.Name = gatewayv1.ObjectName(l.gateway); l.namespace != s.Namespace {
+			if sets[name].Spec.ParentRef.Name = gatewayv1.ObjectName(l.gateway.name); l.namespace != s.Namespace {
 				sets[name].Spec.ParentRef.Namespace = new(gatewayv1.Namespace(s.Namespace))
 			}
-			add(&s.others, sets[name], l.namespace, s.listenerSet(l.namespace, l.gateway))
+			add(&s.others, sets[name], l.namespace, s.listenerSet(l.namespace, l.gateway.name))
 		}
 		sets[name].Spec.Listeners = append(sets[name].Spec.Listeners, entry)
 	}
@@ -218,20 +231,20 @@ func (s *site) parents(h *host, from string) (http, https []gatewayv1.ParentRefe
 	seen := map[types.NamespacedName]bool{}
 	for _, l := range s.listeners {
 		isFor := func(name string) bool { return model.HostnameMatches(l.hostname, name) }
-		if l.passthrough || !slices.ContainsFunc(append(h.names(), h.www), isFor) {
+		if l.passthrough || l.gateway.authority != h.authority || !slices.ContainsFunc(append(h.names(), h.www), isFor) {
 			continue
 		}
 		l.shared = l.shared || l.namespace != from
-		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway}
-		if ref := s.parent("ListenerSet", s.listenerSet(l.namespace, l.gateway), from, l.namespace); !seen[name] {
+		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway.name}
+		if ref := s.parent("ListenerSet", s.listenerSet(l.namespace, l.gateway.name), from, l.namespace); !seen[name] {
 			if seen[name] = true; h.name == "" {
 				ref.SectionName = &l.name
 			}
-			gateways, https = append(gateways, l.gateway), append(https, ref)
+			gateways, https = append(gateways, l.gateway.name), append(https, ref)
 		}
 	}
 	if len(gateways) == 0 {
-		gateways = s.gateways[:1]
+		gateways = []string{s.gateways[0].name}
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(gateways))) {
 		ref := s.parent("Gateway", name, from, s.Namespace)
@@ -415,7 +428,7 @@ func (s *site) grant(from, namespace, service string) *gatewayv1.Namespace {
 	grant := s.grants[namespace]
 	if grant == nil {
 		grant = &gatewayv1.ReferenceGrant{}
-		add(&s.others, grant, namespace, s.claim("ReferenceGrant", namespace, s.gateways[0]))
+		add(&s.others, grant, namespace, s.claim("ReferenceGrant", namespace, s.gateways[0].name))
 		s.grants[namespace] = grant
 	}
 	if route := (gatewayv1.ReferenceGrantFrom{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: gatewayv1.Namespace(from)}); !slices.Contains(grant.Spec.From, route) {

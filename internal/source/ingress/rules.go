@@ -120,7 +120,7 @@ const challenges = "/.well-known/acme-challenge"
 
 // redirectsToHTTPS reports whether requests over HTTP are redirected, as is the default of hosts with a certificate.
 func (l *location) redirectsToHTTPS(h *host) bool {
-	return h.secret.Name != "" && l.redirect == nil && (l.forceHTTPS || !l.noHTTPSRedirect) &&
+	return h.secret.Name != "" && l.redirect == nil && (h.authority.isAsked() || l.forceHTTPS || !l.noHTTPSRedirect) &&
 		!slices.ContainsFunc(l.noRedirect, func(path string) bool { return strings.HasPrefix(l.path, path) })
 }
 
@@ -133,6 +133,9 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 		return []rule{redirecting(match, l.redirect)}
 	case l.closed:
 		return []rule{answer(match, 503)}
+	}
+	if h.authority.isAsked() {
+		r.tellOfClients(!h.authority.optional && l.redirectsToHTTPS(h)) // over HTTP, nobody shows one
 	}
 	extend := func(filter appv1.RuleFilter) { r.extension.Filters = append(r.extension.Filters, filter) }
 	if l.clients != nil { // they take the place of the GatewayConfig's

@@ -50,6 +50,8 @@ type settings struct {
 	guardsOf []string
 	// authNamespace is that of the Service that decides.
 	authNamespace string
+	// authority is who signs clients' certificates, for all of the host.
+	authority authority
 	// redirect answers all requests of the Ingress.
 	redirect *gatewayv1.HTTPRequestRedirectFilter
 	// override has a Service answer in place of errors of backends.

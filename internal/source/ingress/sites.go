@@ -18,10 +18,8 @@ type site struct {
 	*translator
 	// class is that of the Ingresses, "" if they have none.
 	class string
-	// gateways are the names of the Gateways: one, and more for more listeners than it can have. The last one has room for
-	// some.
-	gateways []string
-	room     int
+	// gateways are the Gateways: one, and more for more listeners than it can have, and for client certificates.
+	gateways []*gateway
 	// hosts are in the order in which they were first named.
 	hosts   []*host
 	aliases map[string]bool
@@ -37,6 +35,15 @@ type site struct {
 	others, routes []Object
 }
 
+// gateway is a Gateway of a class.
+type gateway struct {
+	name string
+	// room is for how many more listeners it has room.
+	room int
+	// authority is who signs the certificates that it asks for.
+	authority authority
+}
+
 // host is a server of nginx.
 type host struct {
 	// name is "" for every host that is not named.
@@ -49,6 +56,8 @@ type host struct {
 	secret types.NamespacedName
 	// guards are the Ingresses with annotations that restrict access to the whole host, by annotation.
 	guards hostSettings
+	// authority is who signs the certificates that clients are asked for.
+	authority authority
 	// www is the name with "www." before it, or without, if it is to be redirected to this one.
 	www string
 }

@@ -121,10 +121,11 @@ var requests = []struct {
 	{"listed", "http://private.example.com/App/secret", []string{"answer    503"}},
 	{"listed", "http://private.example.com/x", []string{"Service web port 80"}},
 
-	{"certificates", "https://api.example.com/v1", []string{"answer    503"}},
-	{"certificates", "https://api.example.com/internal", []string{"answer    503"}},
-	{"certificates", "https://api.example.com/moved", []string{"answer    503"}},
-	{"certificates", "https://api.example.com/", []string{"answer    503"}},
+	{"certificates", "https://api.example.com/v1 ingress-02", []string{"Service api port 80", "ssl-client-verify: set [\"SUCCESS\"]"}},
+	{"certificates", "https://api.example.com/internal ingress-02", []string{"Service internal port 80"}},
+	{"certificates", "https://api.example.com/moved ingress-02", []string{"302: redirect to scheme https, host new.example.com\n"}},
+	{"certificates", "https://api.example.com/ ingress-02", []string{"302: redirect to path /welcome"}},
+	{"certificates", "http://api.example.com/v1 ingress-02", []string{"308: redirect to scheme https"}},
 	{"certificates", "http://canary.example.com/", []string{"answer    503"}},
 	{"certificates", "http://canary.example.com/api", []string{"answer    503"}},
 	{"certificates", "http://shop.example.com/x", []string{"Service shop port 80"}},
@@ -139,7 +140,11 @@ func TestConvertedBehaves(t *testing.T) {
 			converted := clitest.Run(t, "", "convert", "-f", fixtures+"ingress-"+test.fixture+".in.yaml", "-n", "default").Out
 			_, name, _ := strings.Cut(converted, "kind: GatewayConfig\nmetadata:\n  name: ") // that of the first class
 			name, _, _ = strings.Cut(name, "\n")
-			clitest.Run(t, converted, append([]string{"explain", name, "-f", "-"}, strings.Fields(test.args)...)...).Want(t, 0, test.wants...)
+			args := strings.Fields(test.args)
+			if last := args[len(args)-1]; strings.HasPrefix(last, name+"-") { // another Gateway of the class
+				name, args = last, args[:len(args)-1]
+			}
+			clitest.Run(t, converted, append([]string{"explain", name, "-f", "-"}, args...)...).Want(t, 0, test.wants...)
 		})
 	}
 }
