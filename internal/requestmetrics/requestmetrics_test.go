@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"gateway/internal/ring"
 )
 
 // framed returns lines as HAProxy sends them.
@@ -36,9 +38,9 @@ func gather(t *testing.T, c *Collector) map[string][]*dto.Metric {
 
 func TestLines(t *testing.T) {
 	c := New()
-	err := c.read(strings.NewReader(framed(
+	err := ring.Read(strings.NewReader(framed(
 		"443 1 200 12 10 300 5000 shop/web 0", "443 2", "443 3 200 2000 +10 300 5000 shop/web 0", "443 4 404 1 -1 80 120 - -", "443 5 broken", "80 1 503 5 -1 1 2 shop/web 0",
-	)))
+	)), c.connected())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func TestLines(t *testing.T) {
 // TestLostLines: what HAProxy could not hand over is counted, and turns of its threads are not.
 func TestLostLines(t *testing.T) {
 	c := New()
-	if err := c.read(strings.NewReader(framed("443 10", "443 12", "443 11", "80 5", "443 1012", "443 1013"))); err != nil {
+	if err := ring.Read(strings.NewReader(framed("443 10", "443 12", "443 11", "80 5", "443 1012", "443 1013")), c.connected()); err != nil {
 		t.Fatal(err)
 	}
 	if got := gather(t, c)["gateway_request_metrics_lost_total"][0].GetCounter().GetValue(); got != 999 {
@@ -92,7 +94,7 @@ func TestManyRoutes(t *testing.T) {
 		for i := from; i < to; i++ {
 			lines = append(lines, fmt.Sprintf("443 %d 200 1 1 1 1 shop/r%d -", i, i))
 		}
-		if err := c.read(strings.NewReader(framed(lines...))); err != nil {
+		if err := ring.Read(strings.NewReader(framed(lines...)), c.connected()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,16 +111,8 @@ func TestManyRoutes(t *testing.T) {
 	}
 }
 
-func TestBrokenFrames(t *testing.T) {
-	for _, text := range []string{"x ", "9999999 ", "5 ab", "-1 a", strings.Repeat("1", 70_000)} {
-		if err := New().read(strings.NewReader(text)); err == nil {
-			t.Errorf("%.20q is taken", text)
-		}
-	}
-}
-
 func BenchmarkLine(b *testing.B) {
-	c, numbers := New(), map[string]int64{}
+	c, numbers := New(), map[string]*ring.Counter{}
 	line := []byte("443 1 200 12 10 300 5000 shop/web 0")
 	b.ReportAllocs()
 	for b.Loop() {

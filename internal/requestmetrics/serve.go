@@ -1,81 +1,39 @@
 package requestmetrics
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"strconv"
 
-	"gateway/internal/logging"
+	"gateway/internal/ring"
 )
 
-// maxLine is more than HAProxy sends at once.
-const maxLine = 4096
-
-// reordered is how many numbers of lines may be missing because threads of HAProxy have taken turns.
-const reordered = 64
-
-// Serve takes connections of HAProxy's workers until ctx ends.
+// Serve takes in the lines of HAProxy's workers until ctx ends.
 func (c *Collector) Serve(ctx context.Context, listener net.Listener) {
-	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
-	defer stop()
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-			defer func() { _ = conn.Close() }()
-			if err := c.read(conn); err != nil && ctx.Err() == nil {
-				logging.Warningf("Requests are not measured until HAProxy connects again: %v", err)
-			}
-		}()
-	}
+	ring.Serve(ctx, listener, "histograms of requests", c.connected)
 }
 
-// read takes in the lines of a worker, each after its length (RFC 6587, 3.4.1).
-func (c *Collector) read(from io.Reader) error {
-	reader, numbers := bufio.NewReaderSize(from, 1<<16), map[string]int64{}
-	for {
-		prefix, err := reader.ReadSlice(' ')
-		if errors.Is(err, io.EOF) && len(prefix) == 0 {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("failed to read the length of a line: %w", err)
-		}
-		length, ok := number(prefix[:len(prefix)-1])
-		if !ok || length > maxLine {
-			return fmt.Errorf("%q is not the length of a line", prefix)
-		}
-		line, err := reader.Peek(int(length))
-		if err != nil {
-			return fmt.Errorf("failed to read a line: %w", err)
-		}
-		c.take(bytes.TrimRight(line, "\n"), numbers)
-		_, _ = reader.Discard(int(length)) // which were read
-	}
+// connected returns what takes in the lines of a worker.
+func (c *Collector) connected() func(line []byte) {
+	numbers := map[string]*ring.Counter{}
+	return func(line []byte) { c.take(line, numbers) }
 }
 
-// take takes in a line. numbers are the highest of the lines so far, by frontend.
-func (c *Collector) take(line []byte, numbers map[string]int64) {
+// take takes in a line. numbers are those of the lines so far, by frontend.
+func (c *Collector) take(line []byte, numbers map[string]*ring.Counter) {
 	frontend, rest, _ := bytes.Cut(line, []byte(" "))
 	text, rest, isRequest := bytes.Cut(rest, []byte(" "))
 	n, ok := number(text)
 	if !ok {
 		return
 	}
-	if last, seen := numbers[string(frontend)]; seen && n > last+reordered {
-		c.lost.Add(float64(n - last - 1))
+	counter := numbers[string(frontend)]
+	if counter == nil {
+		counter = &ring.Counter{}
+		numbers[string(frontend)] = counter
 	}
-	if n > numbers[string(frontend)] {
-		numbers[string(frontend)] = n
-	}
+	c.lost.Add(float64(counter.Lost(n)))
 	if r, ok := parse(rest); isRequest && ok {
 		c.observe(r)
 	}
