@@ -182,8 +182,10 @@ func TestConditionsAreDocumented(t *testing.T) {
 // TestAccessLogIsDocumented: docs/reference/access-log.md has a row for each key of a line, and no other.
 func TestAccessLogIsDocumented(t *testing.T) {
 	var known []string
-	for _, match := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(read(t, "internal/haproxy/render/testdata/shadow.cfg"), -1) {
-		known = append(known, match[1])
+	for _, format := range regexp.MustCompile(`log-format .*`).FindAllString(read(t, "internal/haproxy/render/testdata/shadow.cfg"), -1) {
+		for _, match := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(format, -1) {
+			known = append(known, match[1])
+		}
 	}
 	compare(t, "docs/reference/access-log.md", "key", known)
 }
@@ -193,7 +195,7 @@ func TestAccessLogIsDocumented(t *testing.T) {
 func TestMetricsAreDocumented(t *testing.T) {
 	const document = "docs/reference/metrics.md"
 	known := regexp.MustCompile(`haproxy_\w+`).FindAllString(read(t, document), -1)
-	for _, file := range []string{"internal/operator/metrics/metrics.go", "internal/agent/metrics.go", "internal/requestmetrics/requestmetrics.go", "internal/health/version.go"} {
+	for _, file := range []string{"internal/operator/metrics/metrics.go", "internal/agent/metrics.go", "internal/requestmetrics/requestmetrics.go", "internal/tracing/metrics.go", "internal/health/version.go"} {
 		found := regexp.MustCompile(`"(gateway_\w+)"`).FindAllStringSubmatch(read(t, file), -1)
 		if len(found) == 0 {
 			t.Errorf("%s has no metrics", file)

@@ -29,6 +29,7 @@ import (
 	"gateway/internal/peers"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
+	"gateway/internal/tracing"
 )
 
 const (
@@ -89,6 +90,8 @@ type Agent struct {
 	// relay connects HAProxy with those of other pods, which pods are.
 	relay *peers.Relay
 	pods  []peers.Pod
+	// tracer sends spans of sampled requests.
+	tracer *tracing.Exporter
 	// wake holds an element when the loop is to come round at once. What is new is in the source, so one element stands
 	// for any number of changes.
 	wake chan struct{}
@@ -130,6 +133,7 @@ func New(options Options) (*Agent, error) {
 	}
 	a.keys = jwks.New(filepath.Join(filepath.Dir(options.Paths.ConfigDir), "jwks"), options.LocalKeys, a.wakeUp)
 	a.relay = peers.New(options.Pod, options.Paths.PeersSocket(), proxypod.HealthPort)
+	a.tracer = tracing.New(tracing.Source{Namespace: options.Namespace, Gateway: options.Gateway, Pod: options.Pod, PodUID: string(options.PodUID)})
 	a.proxyConfig = &configHandler{worker: a.worker, master: a.master}
 	var err error
 	if options.Source != nil {
@@ -168,12 +172,13 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	var working sync.WaitGroup
-	if err := errors.Join(a.serveRelay(ctx), a.serveRequests(ctx)); err != nil {
+	if err := errors.Join(a.serveRelay(ctx), a.serveRequests(ctx), a.serveTraces(ctx)); err != nil {
 		return errors.Join(err, server.Stop())
 	}
 	if a.report != nil {
 		working.Go(func() { a.report.run(ctx) })
 	}
+	working.Go(func() { a.tracer.Run(ctx) })
 	working.Go(func() { a.source.Run(ctx, a.changed) })
 	logging.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
@@ -224,7 +229,9 @@ func (a *Agent) pass(ctx context.Context) {
 	waited := a.delay.observe(a.state.running.worker.PID != 0)
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
-	if a.observe(ctx, time.Now()) {
+	observed := a.observe(ctx, time.Now())
+	a.observeTracing()
+	if observed {
 		next := a.chooseAction(ctx, time.Now())
 		changed, err := a.act(ctx, next)
 		a.problem = ""

@@ -15,6 +15,7 @@ import (
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/logging"
 	"gateway/internal/requestmetrics"
+	"gateway/internal/tracing"
 )
 
 var (
@@ -49,7 +50,7 @@ var (
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(loads, loadFailures, reloadsDelayed, liveGeneration, propagation)
 	legacyregistry.CustomMustRegister(&decisions)
-	legacyregistry.RawMustRegister(requests)
+	legacyregistry.RawMustRegister(append(tracing.Metrics(), requests)...)
 })
 
 // requests are the histograms of requests.

@@ -32,6 +32,25 @@ func (a *Agent) serveRequests(ctx context.Context) error {
 	return nil
 }
 
+// serveTraces takes what HAProxy writes about sampled requests.
+func (a *Agent) serveTraces(ctx context.Context) error {
+	listener, err := listen(ctx, a.options.Paths.TracesSocket())
+	if err != nil {
+		return fmt.Errorf("failed to listen for sampled requests: %w", err)
+	}
+	go a.tracer.Serve(ctx, listener)
+	return nil
+}
+
+// observeTracing tells where spans go.
+func (a *Agent) observeTracing() {
+	endpoint := ""
+	if tracing := a.inputs.table.Tracing; tracing != nil {
+		endpoint = tracing.Endpoint
+	}
+	a.tracer.SetEndpoint(endpoint)
+}
+
 // listen listens on a Unix socket, which an agent before may have left.
 func listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.RemoveAll(path); err != nil {

@@ -55,6 +55,8 @@ type Settings struct {
 	LoggedHeaders []string
 	// RequestMetrics is ByRoute, ByRule, or "" where requests are not measured.
 	RequestMetrics string
+	// Tracing is how requests take part in traces; nil: they do not.
+	Tracing *Tracing
 	// ErrorPages are what clients get in place of the texts of the proxy's own errors, by status.
 	ErrorPages map[int32]ErrorPage
 	// Cache is how much is stored of the answers of rules that want it.
@@ -67,6 +69,14 @@ type Settings struct {
 type Compression struct {
 	ContentTypes []string
 	MinBytes     int32
+}
+
+// Tracing is how requests take part in traces.
+type Tracing struct {
+	// Endpoint is the collector's host and port.
+	Endpoint string
+	// PerMillion is how many requests are sampled of those about which no trusted proxy decides.
+	PerMillion int32
 }
 
 // ErrorPage is the body of an error, and what it is.

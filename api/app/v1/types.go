@@ -167,6 +167,11 @@ type GatewaySpec struct {
 	// +optional
 	RequestMetrics RequestMetrics `json:"requestMetrics,omitempty"`
 
+	// Take part in traces, and send spans of sampled requests to a collector. Without it, traceparent is passed on as any
+	// other header.
+	// +optional
+	Tracing *Tracing `json:"tracing,omitempty"`
+
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	// +optional
 	// +listType=atomic

@@ -81,6 +81,10 @@ type GatewayConfigSpec struct {
 	// +optional
 	RequestMetrics RequestMetrics `json:"requestMetrics,omitempty"`
 
+	// Take part in traces, and send spans of sampled requests to a collector.
+	// +optional
+	Tracing *Tracing `json:"tracing,omitempty"`
+
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	// +optional
 	// +listType=atomic

@@ -143,6 +143,29 @@ const (
 	RequestMetricsByRule RequestMetrics = "ByRule"
 )
 
+// Tracing has proxies take part in traces (W3C Trace Context): each request gets a new span ID in the header
+// traceparent, and spans of sampled requests are sent to a collector. A request that has a valid traceparent stays in
+// its trace. Whether it is sampled is up to a trusted proxy that sent it. All others are sampled at
+// samplingRatePerMillion, whatever their traceparent says, so that nobody outside decides how many spans there are.
+type Tracing struct {
+	// The collector, as HOST:PORT: spans are sent to http://HOST:PORT/v1/traces by OTLP/HTTP, with neither TLS nor
+	// credentials. Usually, the port is 4318. A Service has the host NAME.NAMESPACE.svc.
+	// +required
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=259
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}$`
+	// +kubebuilder:validation:XValidation:rule="int(self.substring(self.lastIndexOf(':') + 1)) <= 65535",message="a port is at most 65535"
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// How many of a million requests are sampled, of those about which no trusted proxy decides. 10000 is one in a
+	// hundred.
+	// +optional
+	// +kubebuilder:default=10000
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	SamplingRatePerMillion *int32 `json:"samplingRatePerMillion,omitempty"`
+}
+
 // MediaType is a type and a subtype, in lower case.
 //
 // +kubebuilder:validation:MaxLength=128

@@ -231,6 +231,7 @@ func TestDiffOfRemovals(t *testing.T) {
 		"an error page":                       {more("errorPages: [{statuses: [404], body: gone}]"), ir.ReloadSettings},
 		"logged headers":                      {more("accessLog: {requestHeaders: [Referer]}"), ir.ReloadSettings},
 		"measured requests":                   {more("requestMetrics: ByRule"), ir.ReloadSettings},
+		"traces":                              {more(`tracing: {endpoint: "collector:4318"}`), ir.ReloadSettings},
 		"HTTP/3":                              {more("http3: {}"), ir.ReloadPorts},
 		"a limit of headers":                  {more("clientLimits: {maxHeaderBytes: 65536}"), ir.ReloadSettings},
 		"a limit of connections":              {more("clientLimits: {maxPerAddress: 5}"), ir.ReloadPorts},

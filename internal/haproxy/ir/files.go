@@ -108,6 +108,9 @@ func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
 // RequestsSocket returns the path of the socket where HAProxy sends a line about each request, to be measured.
 func (p Paths) RequestsSocket() string { return p.RunDir + "/requests.sock" }
 
+// TracesSocket returns the path of the socket where HAProxy sends a line about each sampled request.
+func (p Paths) TracesSocket() string { return p.RunDir + "/traces.sock" }
+
 // MirrorSocket returns the path of the socket that takes copies of requests.
 func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
 

@@ -25,11 +25,14 @@ func (r *Renderer) routingLines() []ir.Line {
 		"option dontlognull",
 		"option http-ignore-probes",
 		"option idle-close-on-response",
-		"log-format '" + requestLog + r.clientLog() + r.shadowLog() + loggedHeaders(r.in.Table) + "}'",
+		"log-format '" + requestLog + traceFields(r.in.Table.Tracing) + r.clientLog() + r.shadowLog() + loggedHeaders(r.in.Table) + "}'",
 		"error-log-format '" + errorLog + "'",
 	}
 	if r.in.Table.RequestMetrics != "" {
 		lines = append(lines, measureLog)
+	}
+	if r.in.Table.Tracing != nil {
+		lines = append(lines, traceLog)
 	}
 	isTrusting := len(r.in.Table.TrustedProxies) > 0
 	if isTrusting {
@@ -64,7 +67,7 @@ func (r *Renderer) routingLines() []ir.Line {
 		forwarded, odd = trustedLines, slices.Concat(oddLines, oddTrustedLines)
 	}
 	lines = append(lines, forwarded...)
-	lines = append(lines, requestIDLines(isTrusting)...)
+	lines = append(lines, requestIDLines(r.in.Table, isTrusting)...)
 	lines = append(lines, r.hostLines("http-request")...)
 	if verifiesClients(r.in, 0) {
 		// What clients say about their certificates goes before it is set.
@@ -180,8 +183,8 @@ func tlsLines(in Input) []string {
 
 // requestIDLines give each request an ID, for the access log and for the backend, unless a trusted proxy has given it
 // one.
-func requestIDLines(isTrusting bool) []string {
-	lines := []string{"http-request set-var(txn.id) uuid()"}
+func requestIDLines(table routing.Table, isTrusting bool) []string {
+	lines := append([]string{"http-request set-var(txn.id) uuid()"}, traceLines(table.Tracing, isTrusting)...)
 	if isTrusting {
 		lines = append(lines, "http-request set-var(txn.id) req.fhdr(x-request-id) if { var(sess.trusted) -m found } { req.fhdr(x-request-id) -m reg ^[A-Za-z0-9._=+/-]{1,128}$ }")
 	}

@@ -54,6 +54,7 @@ func (r *Renderer) addSections() {
 	r.section(ir.ReloadSettings, "defaults common", slices.Concat(commonLines, r.errorLines())...)
 	if isRouting {
 		r.addRequestMetrics()
+		r.addTraces()
 		filters.Add(r.env(), &r.sections)
 		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
 		r.section(ir.ReloadSettings, "defaults backends from common", backendLines(in.Table.Compression)...)
@@ -136,6 +137,7 @@ func (r *Renderer) section(reason, header string, lines ...string) {
 // tune.max-rules-at-once: a request is looked up in one go.
 //
 // localpeer, tune.stick-counters: rate limits have four counters beside those of admission.go, and decisions one.
+// Traces have one more: see trace.go.
 //
 // There is no log for all: HAProxy's HTTP client would write a line to it for each question about a request.
 func globalLines(in Input) []string {
@@ -154,7 +156,7 @@ func globalLines(in Input) []string {
 		"tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15",
 		"tune.h2.fe.glitches-threshold 1000",
 		"localpeer " + ir.OwnPeer,
-		"tune.stick-counters 8",
+		"tune.stick-counters " + itoa(stickCounters(in.Table)),
 		"tune.max-rules-at-once 1000",
 		"httpclient.ssl.verify none",
 		"ssl-load-extra-files none",

@@ -86,6 +86,9 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	}
 	slices.Sort(t.to.LoggedHeaders)
 	t.to.RequestMetrics = string(spec.RequestMetrics)
+	if tracing := spec.Tracing; tracing != nil {
+		t.to.Tracing = &model.Tracing{Endpoint: tracing.Endpoint, PerMillion: or(tracing.SamplingRatePerMillion, 10_000)}
+	}
 	t.to.ErrorPages = errorPages(spec.ErrorPages)
 	cache := or(spec.Cache, appv1.ResponseCache{})
 	t.to.Cache = model.Cache{

@@ -94,6 +94,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	p.own.Http3 = cmp.Or(spec.Http3, p.own.Http3)
 	p.own.AccessLog = cmp.Or(spec.AccessLog, p.own.AccessLog)
 	p.own.RequestMetrics = cmp.Or(spec.RequestMetrics, p.own.RequestMetrics)
+	p.own.Tracing = cmp.Or(spec.Tracing, p.own.Tracing)
 	if spec.ErrorPages != nil {
 		p.own.ErrorPages = spec.ErrorPages
 	}

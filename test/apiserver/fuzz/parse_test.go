@@ -19,8 +19,8 @@ const (
 var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|answers in place of errors|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|counted) from common|` +
 		`defaults (common|tcp|(routing|backends) from common|` + requests + ` from backends|` + connections + ` from tcp)|` +
-		`peers pods|cache responses|ring measured|log-profile measured|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
-		`backend (((connections|requests)-of|decisions|concurrent|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
+		`peers pods|cache responses|ring (measured|traced)|log-profile (measured|traced)|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
+		`backend (((connections|requests)-of|decisions|concurrent|traced|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9A-Za-z]{22})? from ` + requests + `|\.tcp(\.[0-9A-Za-z]{22})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
@@ -39,7 +39,7 @@ var (
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
+		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
 			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-pathq", "set-query", "replace-path", "replace-header", "replace-value", "cache-use"},
 		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_give", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "replace-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
