@@ -209,6 +209,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.TCPRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("TLSRoute"):
 		return &appv1.TLSRouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Tracing"):
+		return &appv1.TracingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("URLRewrite"):
 		return &appv1.URLRewriteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WaitForEndpoint"):

@@ -635,6 +635,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: tracing
+      type:
+        namedType: gateway.api.app.v1.Tracing
     - name: trustedProxies
       type:
         list:
@@ -775,6 +778,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: tracing
+      type:
+        namedType: gateway.api.app.v1.Tracing
     - name: trustedProxies
       type:
         list:
@@ -1820,6 +1826,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ConnectionRule
           elementRelationship: atomic
+- name: gateway.api.app.v1.Tracing
+  map:
+    fields:
+    - name: endpoint
+      type:
+        scalar: string
+    - name: samplingRatePerMillion
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.URLRewrite
   map:
     fields:

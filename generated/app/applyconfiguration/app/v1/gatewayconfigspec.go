@@ -30,6 +30,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:
 	// no histograms.
 	RequestMetrics *appv1.RequestMetrics `json:"requestMetrics,omitempty"`
+	// Take part in traces, and send spans of sampled requests to a collector.
+	Tracing *TracingApplyConfiguration `json:"tracing,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
 	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the
@@ -114,6 +116,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithAccessLog(value *AccessLogAppl
 // If called multiple times, the RequestMetrics field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithRequestMetrics(value appv1.RequestMetrics) *GatewayConfigSpecApplyConfiguration {
 	b.RequestMetrics = &value
+	return b
+}
+
+// WithTracing sets the Tracing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Tracing field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithTracing(value *TracingApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	b.Tracing = value
 	return b
 }
 

@@ -68,6 +68,9 @@ type GatewaySpecApplyConfiguration struct {
 	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:
 	// no histograms.
 	RequestMetrics *appv1.RequestMetrics `json:"requestMetrics,omitempty"`
+	// Take part in traces, and send spans of sampled requests to a collector. Without it, traceparent is passed on as any
+	// other header.
+	Tracing *TracingApplyConfiguration `json:"tracing,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
 	// How much the proxies store of answers, for rules with the filter Cache.
@@ -218,6 +221,14 @@ func (b *GatewaySpecApplyConfiguration) WithAccessLog(value *AccessLogApplyConfi
 // If called multiple times, the RequestMetrics field is set to the value of the last call.
 func (b *GatewaySpecApplyConfiguration) WithRequestMetrics(value appv1.RequestMetrics) *GatewaySpecApplyConfiguration {
 	b.RequestMetrics = &value
+	return b
+}
+
+// WithTracing sets the Tracing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Tracing field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithTracing(value *TracingApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.Tracing = value
 	return b
 }
 
