@@ -195,7 +195,7 @@ func keyEntries(secret string, keys passwords.Keys) []ir.MapEntry {
 	}
 	entries := []ir.MapEntry{{Key: secret, Value: "1"}}
 	for _, hash := range slices.Sorted(maps.Keys(keys)) {
-		entries = append(entries, ir.MapEntry{Key: secret + "/" + hash, Value: keys[hash]})
+		entries = append(entries, ir.MapEntry{Key: hash + "/" + secret, Value: keys[hash]})
 	}
 	return entries
 }

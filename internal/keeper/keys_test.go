@@ -52,17 +52,17 @@ func TestKeeperPassesAPIKeysOn(t *testing.T) {
 	expect("none")
 	// A worker that has no map needs none.
 	r.secrets.Put(map[string][]byte{"a/api-keys": []byte("shop:" + one)})
-	expect("a 1\na/" + one + " shop\n")
+	expect("a 1\n" + one + "/a shop\n")
 	if r.keeper.waiting {
 		t.Error("it waits for a worker to have a map")
 	}
 	// One that starts with it has read the file, or is told.
 	r.haproxy.keys = map[string]string{}
 	r.haproxy.restart(at)
-	expect("a 1\na/"+one+" shop\n", "a", "1", "a/"+one, "shop")
+	expect("a 1\n"+one+"/a shop\n", "a", "1", one+"/a", "shop")
 	r.secrets.Put(map[string][]byte{"a/api-keys": []byte("shop:" + two), "b/api-keys": []byte("bank:" + one + "\nbank"), "c/api-keys": {}})
-	order := "a 1\na/" + two + " shop\nb 1\nb/" + one + " bank\n"
-	expect(order, "a", "1", "a/"+two, "shop", "b", "1", "b/"+one, "bank")
+	order := "a 1\n" + two + "/a shop\nb 1\n" + one + "/b bank\n"
+	expect(order, "a", "1", two+"/a", "shop", "b", "1", one+"/b", "bank")
 	for path, want := range map[string]string{
 		"a/api-keys": "", "b/api-keys": "", "b/api-keys-problem": "some keys in api-keys cannot be used: line 2 has no colon", "c/api-keys-problem": "api-keys holds no key",
 	} {
@@ -75,7 +75,7 @@ func TestKeeperPassesAPIKeysOn(t *testing.T) {
 	r.secrets.Put(map[string][]byte{"a/api-keys": nil, "b/api-keys": []byte("bank:" + two)})
 	r.look(at)
 	r.haproxy.down = nil
-	expect("b 1\nb/"+two+" bank\n", "b", "1", "b/"+two, "bank")
+	expect("b 1\n"+two+"/b bank\n", "b", "1", two+"/b", "bank")
 	r.secrets.Put(map[string][]byte{"b/api-keys": nil})
 	expect("")
 }

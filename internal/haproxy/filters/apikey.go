@@ -22,7 +22,7 @@ func init() { after(&basic, &apiKey) }
 // request, and what may be compared byte by byte is a hash, which nobody can choose. HAProxy starts without the file.
 //
 // A request has one key. Otherwise, the proxy and the backend could take different ones. What it is in is removed,
-// unless in shadow: the backend may check it, as before.
+// unless in shadow: the backend may check it, as before. Names of Secrets need no encoding.
 var apiKey = filter{
 	guard: "APIKey", param: "apikey", mayStay: true,
 	isUsed: hasAPIKey,
@@ -84,83 +84,76 @@ const ClientLog = "var(txn.client_name)"
 // HasClients reports whether requests may have names of clients.
 func HasClients(env Env) bool { return slices.ContainsFunc(env.Rules, hasAPIKey) }
 
-// keyRules find the one key of a request and its client.
+// keyRules find the one key of a request and its client. What is false for most requests comes first in conditions: it
+// costs less than to read a parameter.
 func keyRules(env Env) Rules {
-	const isFound = "{ var(txn.api_keys) -m int 1 }"
-	found, remove, headers := []string{"http-request set-var(txn.api_keys) int(0) if " + has("apikey")}, []string(nil), map[string]bool{}
-	places := map[model.KeyPlace]bool{}
-	for _, rule := range env.Rules {
-		if rule.APIKey == nil {
-			continue
-		}
-		for _, place := range rule.APIKey.From {
-			places[place] = true
-		}
-		if header := rule.APIKey.ClientHeader; header != "" {
-			headers[header] = true
-		}
-	}
-	for _, param := range slices.Sorted(maps.Keys(byParam(places))) {
-		place := byParam(places)[param]
-		found = append(found, findLines(place)...)
-		remove = append(remove, removeLines(env, place)...)
-	}
-	var forget, tell []string
-	for _, header := range slices.Sorted(maps.Keys(headers)) {
-		name, limited := ir.Quote(header, ir.InName), has(clientParam(header))
-		forget = append(forget, "http-request del-header "+name+" if "+limited)
-		tell = append(tell, "http-request set-header "+name+" %["+ClientLog+"] if "+limited+" "+clientName)
-	}
+	const wanted = "{ var(txn.api_secret) -m found }"
 	lookup := "map_str(" + env.Paths.APIKeysMap() + ")"
 	challenge := ` hdr www-authenticate "%[` + param("apikey.scheme") + `]"`
-	rules := slices.Concat(
-		env.refuse(503, "the keys of clients are not known", "", has("apikey")+" !{ "+text("apikey")+","+lookup+" -m found }"),
-		found,
-		[]string{
-			`http-request set-var-fmt(txn.api_hash) "%[` + text("apikey") + `]/%[var(txn.api_key),sha2(256),hex]" if ` + has("apikey") + " " + isFound,
-			"http-request unset-var(txn.api_key)",
-			"http-request set-var(txn.client_name) var(txn.api_hash)," + lookup + " if " + has("apikey") + " " + isFound,
-		},
-		env.refuse(401, "an API key is required", challenge, has("apikey")+" { var(txn.api_keys) -m int 0 }"),
-		env.refuse(401, "the API key is not valid", challenge, has("apikey")+" !"+clientName),
+	places, headers := placesOf(env.Rules), map[string]bool{}
+	for _, rule := range env.Rules {
+		if rule.APIKey != nil && rule.APIKey.ClientHeader != "" {
+			headers[rule.APIKey.ClientHeader] = true
+		}
+	}
+	rules, remove := []string{"http-request set-var(txn.api_secret) " + param("apikey")}, []string(nil)
+	for _, param := range slices.Sorted(maps.Keys(places)) {
+		rules = append(rules, findLines(places[param])...)
+		remove = append(remove, removeLines(env, places[param])...)
+	}
+	rules = slices.Concat(rules,
+		[]string{"http-request set-var(txn.client_name) var(txn.api_key),sha2(256),hex,concat(/,txn.api_secret)," + lookup},
+		env.refuse(503, "the keys of clients are not known", "", "!"+clientName+" "+wanted+" !{ var(txn.api_secret),"+lookup+" -m found }"),
+		env.refuse(401, "an API key is required", challenge, "!"+clientName+" "+wanted+" !{ var(txn.api_key) -m found }"),
+		env.refuse(401, "the API key is not valid", challenge, "!"+clientName+" "+wanted),
 	)
 	if env.isShadow {
 		rules = append(rules, "http-request unset-var(txn.client_name) if "+isRefused)
 	}
-	return Rules{Request: slices.Concat(rules, remove, forget, tell)}
-}
-
-func byParam(places map[model.KeyPlace]bool) map[string]model.KeyPlace {
-	params := map[string]model.KeyPlace{}
-	for place := range places {
-		params[keyParam(place)] = place
+	rules = append(rules, remove...)
+	for _, header := range slices.Sorted(maps.Keys(headers)) {
+		name, limited := ir.Quote(header, ir.InName), has(clientParam(header))
+		if env.isShadow {
+			rules = append(rules, "http-request del-header "+name+" if "+isRefused+" "+limited)
+		}
+		rules = append(rules, "http-request set-header "+name+" %["+ClientLog+"] if "+clientName+" "+limited)
 	}
-	return params
+	return Rules{Request: rules}
 }
 
-// findLines set txn.api_key to the key in a place, and count keys in txn.api_keys.
+// placesOf returns where keys may be, by their parameters.
+func placesOf(rules []*routing.Rule) map[string]model.KeyPlace {
+	places := map[string]model.KeyPlace{}
+	for _, rule := range rules {
+		if rule.APIKey == nil {
+			continue
+		}
+		for _, place := range rule.APIKey.From {
+			places[keyParam(place)] = place
+		}
+	}
+	return places
+}
+
+// findLines add the key in a place to txn.api_key. Several keys become a text that is no key.
 func findLines(place model.KeyPlace) []string {
-	limited, name := has(keyParam(place)), ir.Quote(place.Name, ir.InName)
-	key, count := "", ""
+	name := ir.Quote(place.Name, ir.InName)
+	key, isThere, isTwice := "", "", ""
 	switch place.In {
 	case model.InQuery:
-		isThere := limited + " { url_param(" + name + ") -m found }"
-		return []string{
-			"http-request set-var(txn.api_key) url_param(" + name + "),url_dec if " + isThere,
-			"http-request set-var(txn.api_keys) var(txn.api_keys),add(1) if " + isThere,
-			"http-request set-var(txn.api_keys) int(2) if " + limited + " { query -m reg '(?:^|&)" + regex.Quote(place.Name) + "=.*&" + regex.Quote(place.Name) + "=' }",
-		}
+		key, isThere = "url_param("+name+"),url_dec", "{ url_param("+name+") -m found }"
+		isTwice = isThere + " { query -m reg '(?:^|&)" + regex.Quote(place.Name) + "=.*&" + regex.Quote(place.Name) + "=' }"
 	case model.InCookie:
-		key, count = "req.cook("+name+")", "req.cook_cnt("+name+")"
+		key, isThere, isTwice = "req.cook("+name+")", "{ req.cook_cnt("+name+") gt 0 }", "{ req.cook_cnt("+name+") gt 1 }"
 	default:
-		key, count = "req.fhdr("+name+")", "req.fhdr_cnt("+name+")"
+		key, isThere, isTwice = "req.fhdr("+name+")", "{ req.fhdr_cnt("+name+") gt 0 }", "{ req.fhdr_cnt("+name+") gt 1 }"
 		if place.Name == "authorization" {
 			key += `,regsub('^(?i:bearer) +',)`
 		}
 	}
 	return []string{
-		"http-request set-var(txn.api_key) " + inQuotes(key) + " if " + limited + " { " + count + " gt 0 }",
-		"http-request set-var(txn.api_keys) " + count + ",add(txn.api_keys) if " + limited,
+		"http-request set-var-fmt(txn.api_key) " + inQuotes("%[var(txn.api_key)]%["+key+"]") + " if " + isThere + " " + has(keyParam(place)),
+		`http-request set-var-fmt(txn.api_key) "%[var(txn.api_key)], and more" if ` + isTwice + " " + has(keyParam(place)),
 	}
 }
 
@@ -168,18 +161,18 @@ func findLines(place model.KeyPlace) []string {
 func removeLines(env Env, place model.KeyPlace) []string {
 	limited, name, pattern := has(keyParam(place)), ir.Quote(place.Name, ir.InName), regex.Quote(place.Name)
 	if env.isShadow {
-		limited += " !" + inShadow
+		limited = "!" + inShadow + " " + limited
 	}
 	switch place.In {
 	case model.InQuery:
-		isThere := limited + " { url_param(" + name + ") -m found }"
+		isThere := "{ url_param(" + name + ") -m found } " + limited
 		return []string{
 			"http-request set-var(txn.query) " + inQuotes("query,regsub('(?:^|&)"+pattern+"=[^&]*','')") + " if " + isThere,
-			"http-request set-pathq %[path] if " + isThere + " { var(txn.query) -m len 0 }",
-			"http-request set-query %[var(txn.query),regsub(^&,)] if " + isThere + " !{ var(txn.query) -m len 0 }",
+			"http-request set-pathq %[path] if { var(txn.query) -m len 0 } " + isThere,
+			"http-request set-query %[var(txn.query),regsub(^&,)] if !{ var(txn.query) -m len 0 } " + isThere,
 		}
 	case model.InCookie:
-		limited += " { req.cook_cnt(" + name + ") gt 0 }"
+		limited = "{ req.cook_cnt(" + name + ") gt 0 } " + limited
 		return []string{
 			"http-request replace-header cookie " + inQuotes(`^(.*[;,])[ \t]*`+pattern+`[ \t]*=[^;,]*[;,]?[ \t]*(.*)$`) + ` "\1 \2" if ` + limited,
 			"http-request replace-header cookie " + inQuotes(`^[ \t]*`+pattern+`[ \t]*=[^;,]*[;,]?[ \t]*(.*)$`) + ` "\1" if ` + limited,

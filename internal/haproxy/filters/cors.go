@@ -53,10 +53,11 @@ var cors = filter{
 		cors, credentials := has("cors"), has("cors.credentials")
 		return Rules{
 			Request: []string{
-				"http-request set-var(txn.allowed) str(*) if " + is("cors", "*"),
-				`http-request set-var-fmt(txn.origin) "%[` + param("cors") + `]\n%[req.fhdr(origin)]\n" if { ` + param("cors") + " -m beg ? } " + oneOrigin,
+				"http-request set-var(txn.cors) " + param("cors"),
+				"http-request set-var(txn.allowed) str(*) if { var(txn.cors) -m str * }",
+				`http-request set-var-fmt(txn.origin) "%[var(txn.cors)]\n%[req.fhdr(origin)]\n" if { var(txn.cors) -m beg ? } ` + oneOrigin,
 				"http-request set-var(txn.allowed) req.fhdr(origin) if { var(txn.origin),map_regm(" + env.Paths.Map(ir.ConditionsFile) + ") -m found }",
-				"http-request set-var(txn.preflight) bool(true) if " + cors + " { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }",
+				"http-request set-var(txn.preflight) bool(true) if { var(txn.cors) -m found } { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }",
 				"http-request set-var(txn.methods) " + text("cors.methods") + " if " + preflight + " !" + is("cors.methods", asked),
 				"http-request set-var(txn.methods) req.fhdr(access-control-request-method) if " + preflight + " " + is("cors.methods", asked),
 				"http-request set-var(txn.headers) " + text("cors.headers") + " if " + preflight + " !" + is("cors.headers", asked),

@@ -25,10 +25,10 @@ var path = filter{
 		}
 	},
 	rules: func(Env) Rules {
-		prefix := has("prefix")
+		const prefix = "{ var(txn.cut) -m found }"
 		return Rules{Request: []string{
 			"http-request set-var(txn.newpath) " + text("path") + " if " + has("path"),
-			"http-request set-var(txn.cut) " + param("cut") + ",add(0) if " + prefix,
+			"http-request set-var(txn.cut) " + param("cut") + ",add(0)",
 			"http-request set-var(txn.begin) var(txn.clean),bytes(0,txn.cut) if " + prefix,
 			"http-request set-var(txn.rest) var(txn.clean),bytes(txn.cut) if " + prefix,
 			"http-request set-var(txn.rest) path,bytes(txn.cut) if " + prefix + " { path,bytes(0,txn.cut),strcmp(txn.begin) eq 0 } { path,bytes(txn.cut,1) -m str / }",

@@ -92,7 +92,7 @@ type Paths struct {
 // Map returns the path of a map file. It is also the name of the map in runtime commands.
 func (p Paths) Map(file string) string { return p.ConfigDir + "/" + file }
 
-// APIKeysMap returns the name of the map with keys of clients, which gateway-keys keeps: from SECRET/HASH to the name
+// APIKeysMap returns the name of the map with keys of clients, which gateway-keys keeps: from HASH/SECRET to the name
 // of a client. SECRET has an entry, too, if it has any keys. HAProxy reads the file if there is one.
 func (p Paths) APIKeysMap() string { return "opt@" + p.CertificateDir + "/" + certificates.APIKeysMap }
 
