@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/passwords"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/internal/volume"
@@ -132,7 +133,7 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 	if err != nil {
 		return nil, err
 	}
-	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir, UsersSocket: filepath.Join(dir, "users.sock")}
+	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "pairs"), UsersSocket: filepath.Join(dir, "users.sock")}
 	in.Bind = render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
 	files := render.Render(in).AllFiles()
 	// Limits are for as many pods as there may be.
@@ -146,7 +147,7 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 			return nil, err
 		}
 	}
-	if err := writeCertificate(filepath.Join(dir, "certificate")); err != nil {
+	if err := writeCertificate(filepath.Join(in.Paths.CertificateDir, "certificate")); err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, ir.ConfigFile)
@@ -166,7 +167,7 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 	return start(port, keys, proxy)
 }
 
-// keysProgram returns the program that checks passwords.
+// keysProgram returns the program that checks passwords and keeps API keys.
 func keysProgram(dir string, paths ir.Paths) (*exec.Cmd, error) {
 	program, secrets := filepath.Join(dir, "gateway-keys"), filepath.Join(dir, "secrets")
 	if out, err := exec.Command("go", "build", "-o", program, "gateway/cmd/gateway-keys").CombinedOutput(); err != nil {
@@ -177,10 +178,12 @@ func keysProgram(dir string, paths ir.Paths) (*exec.Cmd, error) {
 			return nil, fmt.Errorf("failed to make a directory: %w", err)
 		}
 	}
-	if err := volume.Replace(secrets, map[string][]byte{usersSecret + "/" + certificates.UsersFile: []byte(usersFile)}); err != nil {
+	if err := volume.Replace(secrets, map[string][]byte{
+		usersSecret + "/" + certificates.UsersFile: []byte(usersFile), usersSecret + "/" + certificates.APIKeysFile: []byte("shop:" + passwords.Hash(apiKey)),
+	}); err != nil {
 		return nil, err
 	}
-	return pinned(program, "-secrets-dir="+secrets, "-pairs-dir="+filepath.Join(dir, "pairs"), "-certificates-dir="+filepath.Join(dir, "shown"),
+	return pinned(program, "-secrets-dir="+secrets, "-pairs-dir="+paths.CertificateDir, "-certificates-dir="+filepath.Join(dir, "shown"),
 		"-haproxy-socket="+paths.WorkerSocket(), "-users-socket="+paths.UsersSocket), nil
 }
 

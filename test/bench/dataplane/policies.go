@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/passwords"
 )
 
 // policy is what is done to each request, by a Gateway and by lines of haproxy.cfg and nginx.conf that do the same.
@@ -44,6 +45,7 @@ const (
 	// passwordHash is one of SHA-512 that takes as little time as may be.
 	passwordHash = "$6$rounds=1000$saltsalt$LAV5VE5Y7w1d73x1mFNspYWUpazfmwv2SoepNXNKJ/otop/Zok96Hr8Q13LEv0DRY/x8v0/crpIjl8NJSAqXV/"
 	usersFile    = "alice:" + passwordHash + "\n"
+	apiKey       = "0b6b3f4c9d0e4f21a7d8c5b2e1f09a36"
 )
 
 // policies returns those that are measured.
@@ -83,6 +85,16 @@ func accessPolicies() []policy {
     auth_basic_user_file {{.Dir}}/users;`,
 			files:   map[string]string{"users": usersFile},
 			headers: []string{"Authorization: Basic YWxpY2U6c2VjcmV0"}, // alice:secret
+		},
+		{
+			name: "an API key", filter: `{type: APIKey, apiKey: {secretRef: {name: ` + usersSecret + `}, from: [{type: Header, name: X-API-Key}], clientHeader: X-Client}}`,
+			haproxy: `
+    http-request set-var(txn.client) req.fhdr(x-api-key),sha2(256),hex,map_str({{.Dir}}/api-keys)
+    http-request deny deny_status 401 unless { var(txn.client) -m found }
+    http-request del-header X-API-Key
+    http-request set-header X-Client %[var(txn.client)]`,
+			files:   map[string]string{"api-keys": passwords.Hash(apiKey) + " shop\n"},
+			headers: []string{"X-API-Key: " + apiKey},
 		},
 		token(jose.RS256), token(jose.ES256),
 		{
