@@ -77,6 +77,26 @@ func TestSlashesOfOthers(t *testing.T) {
 	}
 }
 
+// TestTrustedProxies: requests that a trusted proxy had over HTTPS are not redirected to it, which would not end.
+func TestTrustedProxies(t *testing.T) {
+	const controller = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: controller}, data: {use-forwarded-headers: 'true'}}\n---"
+	const tls = "spec: {tls: [{hosts: [a.test], secretName: tls}], "
+	text := controller + strings.Replace(pathOf(home, "web", "a.test", "/", ""), "spec: {", tls, 1)
+	var got []string
+	for _, rule := range flatten(convertText(t, text)) {
+		got = append(got, fmt.Sprint(rule.parents, " ", len(rule.Matches[0].Headers), " ", rule.answer()))
+	}
+	if want := []string{"[http] 1 Service web", "[http] 0 redirect", "[ListenerSet] 0 Service web"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// Nobody shows a certificate to the Gateway then.
+	for _, rule := range flatten(convertText(t, controller+withClients(""))) {
+		if slices.Contains(rule.parents, portHTTP) && rule.answer() == "Service guard" {
+			t.Errorf("path %s is open over HTTP", rule.path())
+		}
+	}
+}
+
 // TestWWWRedirect has the status of the ConfigMap, as nginx.
 func TestWWWRedirect(t *testing.T) {
 	const controller = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: controller}, data: {http-redirect-code: '301'}}\n---"

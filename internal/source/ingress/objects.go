@@ -261,7 +261,8 @@ func (s *site) addRoutes(h *host) {
 		return
 	}
 	redirects := slices.ContainsFunc(all, func(p placed) bool { return p.redirect != nil })
-	only := redirects && !slices.ContainsFunc(all, func(p placed) bool { return p.redirect == nil || p.namespace != all[0].namespace })
+	believes := redirects && len(s.config.TrustedProxies) > 0 && !h.authority.isAsked()
+	only := redirects && !believes && !slices.ContainsFunc(all, func(p placed) bool { return p.redirect == nil || p.namespace != all[0].namespace })
 	var namespaces []string
 	for _, one := range all {
 		if !slices.Contains(namespaces, one.namespace) {
@@ -269,12 +270,15 @@ func (s *site) addRoutes(h *host) {
 		}
 	}
 	for _, namespace := range namespaces {
-		var rules, http []rule
+		var rules, http, secured []rule
 		for _, one := range all {
 			if one.namespace != namespace {
 				continue
 			}
 			rules = append(rules, one.rules...)
+			if believes {
+				secured = append(secured, overHTTPS(one.rules)...)
+			}
 			if one.redirect != nil {
 				http = append(http, *one.redirect)
 			} else {
@@ -294,7 +298,7 @@ func (s *site) addRoutes(h *host) {
 			}
 			s.addHTTPRoutes(namespace, name+"-redirect", plain, h.names(), []rule{redirect})
 		default:
-			s.addHTTPRoutes(namespace, name+"-http", plain, h.names(), http)
+			s.addHTTPRoutes(namespace, name+"-http", plain, h.names(), append(secured, http...))
 		}
 		s.addHTTPRoutes(namespace, name, secure, h.names(), rules)
 	}

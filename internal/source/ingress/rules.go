@@ -197,6 +197,20 @@ func rootRule(path string) rule {
 	return redirecting(pathMatch{exact, "/"}, &gatewayv1.HTTPRequestRedirectFilter{StatusCode: new(302), Path: fullPath(path)})
 }
 
+// overHTTPS returns rules for the requests over HTTP that came over HTTPS to a trusted proxy. No other client can send
+// the header.
+func overHTTPS(rules []rule) (all []rule) {
+	exact := gatewayv1.HeaderMatchExact
+	for i := range rules {
+		one := rules[i].deepCopy()
+		for j := range one.Matches {
+			one.Matches[j].Headers = append(one.Matches[j].Headers, gatewayv1.HTTPHeaderMatch{Name: "X-Forwarded-Proto", Value: "https", Type: &exact})
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 func (s *site) httpsRedirect(path pathMatch) rule {
 	return redirecting(path, &gatewayv1.HTTPRequestRedirectFilter{Scheme: new("https"), StatusCode: &s.redirectCode})
 }
