@@ -80,10 +80,10 @@ var routing = []Row{
 	{"ssl-redirect", Carried, "RequestRedirect at the listener for HTTP", setBool(func(s *settings, value bool) { s.noHTTPSRedirect = !value }), ""},
 	{"force-ssl-redirect", Differs, "as ssl-redirect. It needs a certificate", setBool(func(s *settings, value bool) { s.forceHTTPS = value }), ""},
 	{"preserve-trailing-slash", Harmless, "redirects keep it always", nil, ""},
-	{"relative-redirects", Lost, "redirects are absolute", nil, "false"},
-	{"use-port-in-redirects", Lost, "redirects to HTTPS name no port", nil, "false"},
+	{"relative-redirects", Differs, "redirects are absolute, to the host of the request", nil, "false"},
+	{"use-port-in-redirects", Differs, "redirects name no port, as listeners have the ports 80 and 443", nil, "false"},
 	{"server-alias", Carried, "hostnames, and listeners for HTTPS", setAliases, ""},
-	{"upstream-vhost", Carried, "URLRewrite", setUpstreamHost, ""},
+	{"upstream-vhost", Differs, "URLRewrite, of a name without a port or variables", setUpstreamHost, ""},
 	{"x-forwarded-prefix", Carried, "RequestHeaderModifier", setForwardedPrefix, ""},
 	{"custom-headers", Carried, "ResponseHeaderModifier, with what the ConfigMap has", setCustomHeaders, ""},
 	{"connection-proxy-header", Harmless, "HAProxy sets Connection itself", nil, ""},
@@ -166,7 +166,7 @@ var guarding = []Row{
 	{"satisfy", Differs, "every check applies", nil, "all"},
 	{"auth-url", Differs, "ExternalAuth, for a Service of the cluster. Others are closed", setAuth, ""},
 	{"auth-response-headers", Carried, "ExternalAuth", part("auth-url"), ""},
-	{"auth-method", Closed, "the Service is asked by GET", nil, "GET"},
+	{"auth-method", Differs, "GET. Others are closed", setAuthMethod, ""},
 	{"auth-signin auth-signin-redirect-param", Differs, authSignIn, beside("auth-url", authSignIn), ""},
 	{"auth-request-redirect", Differs, authRedirect, beside("auth-url", authRedirect), ""},
 	{"auth-always-set-cookie", Differs, authCookies, beside("auth-url", authCookies), "false"},
@@ -184,7 +184,8 @@ var guarding = []Row{
 	{"enable-global-auth", Carried, "the key global-auth-url of the ConfigMap", setBool(func(*settings, bool) {}), ""},
 	{"enable-modsecurity enable-owasp-core-rules", Closed, noFirewall, nil, "false"},
 	{"modsecurity-snippet modsecurity-transaction-id", Closed, noFirewall, nil, ""},
-	{"configuration-snippet server-snippet", Closed, noSnippets, nil, ""},
+	{"configuration-snippet", Differs, "headers with fixed values are added, set and removed. One with any other directive is closed", setSnippet, ""},
+	{"server-snippet", Closed, noSnippets, nil, ""},
 }
 
 const (

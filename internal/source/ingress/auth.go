@@ -60,6 +60,14 @@ func setAuth(s *settings, value string) string {
 	return authNote
 }
 
+// setAuthMethod takes the method by which the Service is asked in any case.
+func setAuthMethod(s *settings, value string) string {
+	if value == "GET" {
+		return part("auth-url")(s, value)
+	}
+	return s.close(s.annotation, "the Service is asked by GET")
+}
+
 // serviceOf returns the Service that a URL leads to, its port, and the path. nginx resolves names by DNS, in full.
 func serviceOf(text string) (service types.NamespacedName, number int32, path string, ok bool) {
 	target, err := url.Parse(text)

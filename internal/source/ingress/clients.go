@@ -98,15 +98,3 @@ func (r *rule) tellOfClients(areValid bool) {
 		headers.Remove = append(headers.Remove, verifyHeader)
 	}
 }
-
-// requestHeaders returns the filter of headers of requests, of which a rule has one.
-func (r *rule) requestHeaders() *gatewayv1.HTTPHeaderFilter {
-	for i := range r.Filters {
-		if headers := r.Filters[i].RequestHeaderModifier; headers != nil {
-			return headers
-		}
-	}
-	headers := &gatewayv1.HTTPHeaderFilter{}
-	r.Filters = append(r.Filters, gatewayv1.HTTPRouteFilter{Type: gatewayv1.HTTPRouteFilterRequestHeaderModifier, RequestHeaderModifier: headers})
-	return headers
-}

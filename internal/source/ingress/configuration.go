@@ -274,8 +274,14 @@ func (s *settings) setDrain(value string) string {
 	return ""
 }
 
-// realIP is the header in which nginx tells backends who the client is.
-const realIP = "X-Real-IP"
+// variables returns what nginx tells backends of requests: who the client is, unless the ConfigMap says otherwise.
+func (c *configuration) variables() []appv1.HeaderVariable {
+	const name = "X-Real-IP"
+	if slices.ContainsFunc(c.requestHeaders.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), name) }) {
+		return nil
+	}
+	return []appv1.HeaderVariable{{Name: name, Variable: appv1.HeaderVariableClientAddress}}
+}
 
 // ofProxy are headers that nginx replaces, and that backends may believe. No filter can set them to what nginx does.
 var ofProxy = []appv1.ModifiedHeaderName{"X-Original-Forwarded-For", "X-Original-Forwarded-Host", "X-Forwarded-Scheme", "X-Scheme"}
@@ -295,10 +301,8 @@ func (s *site) gatewayConfig() *appv1.GatewayConfig {
 	request := *c.requestHeaders.DeepCopy()
 	request.Remove = ofProxy
 	*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterRequestHeaderModifier, RequestHeaderModifier: &request})
-	if !slices.ContainsFunc(request.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), realIP) }) {
-		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterHeaderVariables, HeaderVariables: &appv1.HeaderVariables{
-			Set: []appv1.HeaderVariable{{Name: realIP, Variable: appv1.HeaderVariableClientAddress}},
-		}})
+	if variables := c.variables(); len(variables) > 0 {
+		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterHeaderVariables, HeaderVariables: &appv1.HeaderVariables{Set: variables}})
 	}
 	if len(response.Set)+len(response.Remove) > 0 {
 		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterResponseHeaderModifier, ResponseHeaderModifier: &response})

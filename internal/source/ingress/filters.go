@@ -127,10 +127,8 @@ func setForwardedPrefix(s *settings, value string) string {
 	case !isHeaderText(value) || strings.Contains(value, "$"):
 		return "only a fixed text can be given"
 	}
-	s.addFilter(gatewayv1.HTTPRouteFilter{
-		Type:                  gatewayv1.HTTPRouteFilterRequestHeaderModifier,
-		RequestHeaderModifier: &gatewayv1.HTTPHeaderFilter{Set: []gatewayv1.HTTPHeader{{Name: "X-Forwarded-Prefix", Value: value}}},
-	})
+	headers := s.rule.requestHeaders()
+	headers.Set = append(headers.Set, gatewayv1.HTTPHeader{Name: "X-Forwarded-Prefix", Value: value})
 	return ""
 }
 
@@ -147,7 +145,15 @@ func setCustomHeaders(s *settings, value string) string {
 	if problem != "" {
 		return problem
 	}
-	s.addFilter(gatewayv1.HTTPRouteFilter{Type: gatewayv1.HTTPRouteFilterResponseHeaderModifier, ResponseHeaderModifier: headers})
+	all := s.rule.responseHeaders()
+	for _, header := range headers.Set { // they come after those of a snippet
+		all.Set = slices.DeleteFunc(all.Set, func(h gatewayv1.HTTPHeader) bool { return strings.EqualFold(string(h.Name), string(header.Name)) })
+		all.Set = append(all.Set, header)
+	}
+	if len(all.Set) > maxHeaders {
+		all.Set = all.Set[:maxHeaders]
+		return fmt.Sprintf("a rule sets up to %d headers, with those of the snippet: others are left out", maxHeaders)
+	}
 	return ""
 }
 

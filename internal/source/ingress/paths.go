@@ -144,6 +144,9 @@ var group = regexp.MustCompile(`\$[0-9]`)
 func (l *location) setRewrite(h *host) {
 	l.newPath, l.replacement = "", nil
 	parsed, err := regexp.Compile(l.path)
+	if l.rewriteTarget == l.path && l.pathType == networkingv1.PathTypePrefix && l.path != "/" {
+		l.note(l.name(), "%s%s: paths below it are passed on as they are: nginx makes %[2]s of them", h, l.path)
+	}
 	if !l.rewrites() || l.redirect != nil {
 		return
 	}
