@@ -14,7 +14,7 @@ const traceLog = "log ring@traced len 16384 format raw profile traced local0 not
 
 // tracedLog is such a line. Its number is counted while it is written: a long request ends after many that began later.
 // The version is in a variable, because HAProxy forgets that of a request with a long URL.
-var tracedLog = `{"number":%[sc_inc_gpc0(` + itoa(traceCounter) + `)],"start":%[request_date(us)],"end":%[date(0,us)],"traceId":"%[var(txn.trace)]","spanId":"%[var(txn.span)]",` +
+var tracedLog = `{"number":%[sc_inc_gpc0(` + itoa(traceCounter) + `)],"start":%[request_date(us)],"end":%[date(0,us)],` + traceIDs + `,` +
 	`"parentId":"%[var(txn.parent),field(3,-)]","client":"%[var(sess.client)]","scheme":"%[var(sess.scheme)]","version":"%[var(txn.version)]",` +
 	`"serverAddress":"%si","serverPort":"%sp",` + logRequest + logSent + logTimes + logRoute + `,"filter":"%[var(txn.guard)]",` + logEnd + `}`
 
@@ -51,8 +51,9 @@ const (
 	contextIDs    = `-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}`
 )
 
-// traceLines give each request its place in a trace. txn.id is a new UUID before them, so that the IDs of a new trace
-// and of a span take no more random numbers. A trace that is not continued has no state (section 3.3).
+// traceLines give each request its place in a trace. txn.trace is TRACE-SPAN. Of a new trace, both are from txn.id, which
+// is a new UUID before these lines: more random numbers would take more time than all else here. A trace that is not
+// continued has no state (section 3.3).
 //
 // Others than trusted proxies do not decide about what is sampled: a parent that is sampled costs a span here, and most
 // likely one in each service behind.
@@ -60,25 +61,25 @@ func traceLines(tracing *model.Tracing, isTrusting bool) []string {
 	if tracing == nil {
 		return nil
 	}
-	const isSampled = " if { var(txn.flags) -m str 01 }"
+	const hasParent, isSampled = "{ var(txn.parent) -m found }", " if { var(txn.flags) -m found }"
 	lines := []string{
-		"http-request set-var(txn.trace) var(txn.id),regsub(-,,g)",
-		"http-request set-var(txn.span) var(txn.id),xxh64,hex,lower",
-		"http-request set-var(txn.parent) req.fhdr(traceparent) if { req.fhdr_cnt(traceparent) eq 1 } { req.fhdr(traceparent) -m reg '" + parentContext + "' }",
-		"http-request set-var(txn.trace) var(txn.parent),field(2,-) if { var(txn.parent) -m found }",
-		"http-request del-header tracestate unless { var(txn.parent) -m found }",
-		"http-request set-var(txn.flags) str(00)",
+		`http-request set-var(txn.trace) 'var(txn.id),regsub("^(.{8})-(.{4})-(.{4})-(.{4})-(.{12})","\1\2\3\4\5-\4\5")'`,
+		"http-request set-var(txn.parent) req.fhdr(traceparent)",
+		"http-request unset-var(txn.parent) if " + hasParent + " { req.fhdr_cnt(traceparent) gt 1 } or " + hasParent + " !{ var(txn.parent) -m reg '" + parentContext + "' }",
+		"http-request set-var-fmt(txn.trace) %[var(txn.parent),field(2,-)]-%[var(txn.trace),field(2,-)] if " + hasParent,
+		"http-request del-header tracestate unless " + hasParent,
 		fmt.Sprintf("http-request set-var(txn.flags) str(01) if { rand(1000000) lt %d }", tracing.PerMillion),
 	}
 	if isTrusting {
-		const isTold = " if { var(sess.trusted) -m found } { var(txn.parent) -m found }"
+		const isTold = " if { var(sess.trusted) -m found } " + hasParent
 		lines = append(lines,
-			"http-request set-var(txn.flags) str(00)"+isTold,
+			"http-request unset-var(txn.flags)"+isTold,
 			"http-request set-var(txn.flags) str(01)"+isTold+" { var(txn.parent),bytes(54,1) -m str 1 3 5 7 9 b d f }",
 		)
 	}
 	return append(lines,
-		"http-request set-header traceparent 00-%[var(txn.trace)]-%[var(txn.span)]-%[var(txn.flags)]",
+		"http-request set-header traceparent 00-%[var(txn.trace)]-00 unless { var(txn.flags) -m found }",
+		"http-request set-header traceparent 00-%[var(txn.trace)]-01"+isSampled,
 		"http-request set-log-level notice"+isSampled,
 		"http-request set-var(txn.version) req.ver"+isSampled,
 		fmt.Sprintf("http-request track-sc%d int(0) table traced", traceCounter)+isSampled,
@@ -90,5 +91,8 @@ func traceFields(tracing *model.Tracing) string {
 	if tracing == nil {
 		return ""
 	}
-	return `,"traceId":"%[var(txn.trace)]","spanId":"%[var(txn.span)]","traceFlags":"%[var(txn.flags)]"`
+	return "," + traceIDs + `,"traceFlags":"%[var(txn.flags)]"`
 }
+
+// traceIDs are those of a request.
+const traceIDs = `"traceId":"%[var(txn.trace),field(1,-)]","spanId":"%[var(txn.trace),field(2,-)]"`
