@@ -316,3 +316,18 @@ func TestRun(t *testing.T) { //nolint:paralleltest // the metrics are those of t
 		t.Errorf("%d batches are sent, want 2", len(c.got))
 	}
 }
+
+// BenchmarkLine is what a sampled request costs the agent, but for what is sent.
+func BenchmarkLine(b *testing.B) {
+	b.ReportAllocs()
+	text := []byte(proxied)
+	for b.Loop() {
+		l, err := parse(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := proto.Marshal(&tracepb.ScopeSpans{Spans: l.spans()}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

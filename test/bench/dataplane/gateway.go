@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,6 +158,11 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 			return nil, fmt.Errorf("failed to edit %s: %w: %s", ir.ConfigFile, err, out)
 		}
 	}
+	if in.Table.Tracing != nil {
+		if err := discard(in.Paths.TracesSocket()); err != nil {
+			return nil, err
+		}
+	}
 	proxy, port := pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port)
 	if in.Table.Uses.SecretFiles.Len() == 0 {
 		return start(port, proxy)
@@ -165,6 +172,24 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 		return nil, err
 	}
 	return start(port, keys, proxy)
+}
+
+// discard takes what HAProxy sends to a socket, as the agent would.
+func discard(socket string) error {
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return fmt.Errorf("failed to listen: %w", err)
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+	}()
+	return nil
 }
 
 // keysProgram returns the program that checks passwords and keeps API keys.

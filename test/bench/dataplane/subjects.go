@@ -122,7 +122,16 @@ func gateways(edit string) []*subject {
 			name: "Gateway, rules with filters", baseline: ours, protocol: plain,
 			proxy: gateway("filters", appv1.GatewaySpec{Routes: routes(filtersRoute, 10)}, edit), requests: requestsFor(10, 1),
 		},
+		traced("no traces sampled", 0, edit), traced("traces, 1 %", 10_000, edit), traced("traces, 100 %", 1_000_000, edit),
 	}
+}
+
+// traced returns a Gateway that samples as many of a million requests. What the agent does with them does not count.
+func traced(name string, perMillion int32, edit string) *subject {
+	spec := appv1.GatewaySpec{
+		Routes: plainRoutes(10, 1, services), Tracing: &appv1.Tracing{Endpoint: "127.0.0.1:4318", SamplingRatePerMillion: &perMillion},
+	}
+	return &subject{name: "Gateway, " + name, baseline: ours, protocol: plain, proxy: gateway(name, spec, edit), requests: requestsFor(10, 1)}
 }
 
 // start starts the proxy, unless it runs.
