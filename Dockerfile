@@ -1,6 +1,6 @@
 # The operator and what it starts beside HAProxy, in one image; or, with --target echo, the backend of the example. hack/images.sh puts the same
 # programs and lists into images without docker.
-FROM golang:1.26 AS build
+FROM golang:1.27 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

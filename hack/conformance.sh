@@ -20,9 +20,8 @@ crds=$(cd test && go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/e
 load_images
 if [[ $cluster != given ]]; then
     say "The suite's echo program"
-    CGO_ENABLED=0 go build -C test -trimpath -ldflags='-s -w' -o ../bin/echo-basic sigs.k8s.io/gateway-api/conformance/echo-basic
-    # A server for UDP has to run, too; nothing is sent to it.
-    mapfile -t images < <(grep -rhoE '[^ ]+/(echo-basic|coredns):[^ ]+' "$suite/base" "$suite/tests" | sort -u)
+    CGO_ENABLED=0 go build -modfile=hack/tools/go.mod -trimpath -ldflags='-s -w' -o bin/echo-basic sigs.k8s.io/gateway-api/conformance/echo-basic
+    mapfile -t images < <(grep -rhoE '[^ ]+/echo-basic:[^ ]+' "$suite/base" "$suite/tests" | sort -u)
     for image in "${images[@]}"; do
         bin/image -o bin/echo-basic.tar -t "$image" -user 65532 -entrypoint /echo-basic bin/echo-basic:/echo-basic
         hack/cluster/cluster.sh load bin/echo-basic.tar

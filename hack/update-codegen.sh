@@ -6,6 +6,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # With a go.work, the tools of hack/tools would not be known.
 export GOWORK=off
+# The generators are built by the Go that the project is built with. An older one, as their own go.mod allows, cannot
+# read its standard library.
+GOTOOLCHAIN=$(go env GOVERSION)
+export GOTOOLCHAIN
 module=$(go list -m)
 codegen=$(cd hack/tools && go mod download k8s.io/code-generator && go list -m -f '{{.Dir}}' k8s.io/code-generator)
 output=generated/app

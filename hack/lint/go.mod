@@ -1,6 +1,8 @@
 module gateway/hack/lint
 
-go 1.26.0
+go 1.27.0
+
+toolchain go1.27.4
 
 tool sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter
 

@@ -1,6 +1,8 @@
 module gateway/hack/sbom
 
-go 1.26.0
+go 1.27.0
+
+toolchain go1.27.4
 
 tool github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 

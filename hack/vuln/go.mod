@@ -1,6 +1,8 @@
 module gateway/hack/vuln
 
-go 1.26.0
+go 1.27.0
+
+toolchain go1.27.4
 
 replace golang.org/x/telemetry => golang.org/x/telemetry v0.0.0-20261009151841-97e8ea77aa2a
 

@@ -228,6 +228,8 @@ type Target struct {
 	Weight int32
 	// Headers is what happens to the headers of requests for this backend, after the rule's.
 	Headers HeaderChanges
+	// Rewrite has the host and path that take the place of those of the rule's; nil: none.
+	Rewrite *Rewrite
 }
 
 // Reference is a route's use of a Service port.

@@ -20,7 +20,7 @@ func (r *rule) addFilter(from *gatewayv1.HTTPRouteFilter) {
 	case from.RequestRedirect != nil:
 		r.addRedirect(from.RequestRedirect)
 	case from.URLRewrite != nil:
-		r.addRewrite(from.URLRewrite)
+		r.Rewrite = r.rewrite(from.URLRewrite)
 	case from.CORS != nil:
 		r.addCORS(from.CORS)
 	case from.RequestMirror != nil:
@@ -34,14 +34,16 @@ func (r *rule) addFilter(from *gatewayv1.HTTPRouteFilter) {
 	}
 }
 
-// addTargetHeaders adds the filters of a backendRef. Those that change headers are supported.
-func (r *rule) addTargetHeaders(to *model.HeaderChanges, filters []gatewayv1.HTTPRouteFilter) {
+// addTargetFilters adds the filters of a backendRef. Those that change headers, the host or the path are supported.
+func (r *rule) addTargetFilters(to *model.Target, filters []gatewayv1.HTTPRouteFilter) {
 	for i := range filters {
 		switch from := &filters[i]; {
 		case from.RequestHeaderModifier != nil:
-			r.changeHeaders(&to.Request, from.RequestHeaderModifier)
+			r.changeHeaders(&to.Headers.Request, from.RequestHeaderModifier)
 		case from.ResponseHeaderModifier != nil:
-			r.changeHeaders(&to.Response, from.ResponseHeaderModifier)
+			r.changeHeaders(&to.Headers.Response, from.ResponseHeaderModifier)
+		case from.URLRewrite != nil:
+			to.Rewrite = r.rewrite(from.URLRewrite)
 		default:
 			r.refuse("filters of type %s are not supported in a backendRef", from.Type)
 		}
@@ -89,8 +91,8 @@ func (r *rule) addRedirect(from *gatewayv1.HTTPRequestRedirectFilter) {
 	}
 }
 
-func (r *rule) addRewrite(from *gatewayv1.HTTPURLRewriteFilter) {
-	r.Rewrite = &model.Rewrite{Hostname: string(or(from.Hostname, "")), Path: r.pathChange(from.Path)}
+func (r *rule) rewrite(from *gatewayv1.HTTPURLRewriteFilter) *model.Rewrite {
+	return &model.Rewrite{Hostname: string(or(from.Hostname, "")), Path: r.pathChange(from.Path)}
 }
 
 // pathChange returns another path. A prefix is replaced only where the rule has one match, by a prefix.

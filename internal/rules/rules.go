@@ -73,7 +73,7 @@ func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []
 	r.addSessions(from.SessionPersistence)
 	for i := range from.BackendRefs {
 		r.addTarget(i, from.BackendRefs[i].BackendRef)
-		r.addTargetHeaders(&r.Backends[i].Headers, from.BackendRefs[i].Filters)
+		r.addTargetFilters(&r.Backends[i], from.BackendRefs[i].Filters)
 	}
 	r.checkAnswer()
 	if r.lacks || r.Refused != "" {
@@ -134,7 +134,7 @@ func (r *rule) addRetry(from *gatewayv1.HTTPRouteRetry) {
 	if from == nil {
 		return
 	}
-	r.Retry = &model.Retry{Attempts: int32(min(or(from.Attempts, 3), 100))} //nolint:gosec // up to 100
+	r.Retry = &model.Retry{Attempts: int32(min(or(from.Attempts, 1), 100))} //nolint:gosec // up to 100
 	for _, code := range from.Codes {
 		if !slices.Contains(retryCodes, code) {
 			r.refuse("HAProxy cannot try a request again after an answer with status %d", code)
@@ -152,14 +152,17 @@ func (r *rule) addSessions(from *gatewayv1.SessionPersistence) {
 	if from == nil {
 		return
 	}
-	name, cookie := orText(from.SessionName, "gateway-session"), or(from.CookieConfig, gatewayv1.CookieConfig{})
+	cookie := or(from.Cookie, gatewayv1.CookieConfig{})
+	name := string(orText(cookie.Name, "gateway-session"))
 	switch {
 	case orText(from.Type, gatewayv1.CookieBasedSessionPersistence) != gatewayv1.CookieBasedSessionPersistence:
 		r.refuse("sessions are kept by cookies: sessionPersistence.type %s is not supported", *from.Type)
 	case or(cookie.LifetimeType, gatewayv1.SessionCookieLifetimeType) != gatewayv1.SessionCookieLifetimeType:
 		r.refuse("cookies end with the browser's session: lifetimeType %s is not supported", *cookie.LifetimeType)
 	case !cookieNames.MatchString(name):
-		r.refuse("sessionName %q cannot be a cookie's", name)
+		r.refuse("a cookie cannot have the name %q", name)
+	case orText(cookie.Path, "/") != "/":
+		r.refuse("cookies are for all paths: sessionPersistence.cookie.path %q is not supported", *cookie.Path)
 	}
 	r.Affinity = &model.Affinity{Name: name, MaxLife: or(timeout(from.AbsoluteTimeout), 0)}
 }

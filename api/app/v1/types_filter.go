@@ -149,11 +149,15 @@ type BackendRefFilter struct {
 	// Change headers of the answer that a backend gave.
 	// +optional
 	ResponseHeaderModifier *HeaderFilter `json:"responseHeaderModifier,omitempty"`
+
+	// Change where the request seems to go. This comes before the rule's.
+	// +optional
+	URLRewrite *URLRewrite `json:"urlRewrite,omitempty"`
 }
 
 // BackendRefFilterType is a kind of filter for the requests for one Service.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;URLRewrite
 type BackendRefFilterType string
 
 const (
@@ -161,6 +165,8 @@ const (
 	BackendRefFilterRequestHeaderModifier BackendRefFilterType = "RequestHeaderModifier"
 	// BackendRefFilterResponseHeaderModifier changes headers of the answer.
 	BackendRefFilterResponseHeaderModifier BackendRefFilterType = "ResponseHeaderModifier"
+	// BackendRefFilterURLRewrite changes where the request seems to go.
+	BackendRefFilterURLRewrite BackendRefFilterType = "URLRewrite"
 )
 
 // HeaderFilter changes headers: those to remove are removed, then those to set replace what has their name, then those

@@ -267,12 +267,12 @@ type BackendRef struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Weight *int32 `json:"weight,omitempty"`
 
-	// What happens to the requests for this Service alone, after the rule's filters: RequestHeaderModifier and
-	// ResponseHeaderModifier.
+	// What happens to the requests for this Service alone, after the rule's filters: RequestHeaderModifier,
+	// ResponseHeaderModifier and URLRewrite.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:MaxItems=3
 	Filters []BackendRefFilter `json:"filters,omitempty"`
 }
 

@@ -62,6 +62,12 @@ spec:
         - matches: [{path: {value: /drop/}}]
           filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}]
           backendRefs: [{name: one, port: 80}]
+        - matches: [{path: {value: /ref/one}}]
+          filters: [{type: URLRewrite, urlRewrite: {hostname: rule.example.com, path: {type: ReplaceFullPath, replaceFullPath: /rule}}}]
+          backendRefs: [{name: one, port: 80, filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /of}}}]}]
+        - matches: [{path: {value: /ref/host}}]
+          filters: [{type: URLRewrite, urlRewrite: {hostname: rule.example.com, path: {type: ReplacePrefixMatch, replacePrefixMatch: /rule}}}]
+          backendRefs: [{name: one, port: 80, filters: [{type: URLRewrite, urlRewrite: {hostname: ref.example.com}}]}]
         - filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /under}}}]
           matches: [{path: {value: /}}]
           backendRefs: [{name: one, port: 80}]
@@ -81,7 +87,7 @@ spec:
       rules:
         - filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Rule, value: rule}]}}]
           maxRequestBytes: 0
-          backendRefs: [{name: one, port: 80}, {name: two, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Ref, value: two}]}}]}]
+          backendRefs: [{name: one, port: 80}, {name: two, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Ref, value: two}]}}, {type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /two}}}]}]
     - name: bodies
       hostnames: [b.example.com]
       rules:
@@ -177,7 +183,7 @@ func TestFiltersOfASplit(t *testing.T) {
 	c, seen := newClient(t, g.ports[80]), map[string]bool{}
 	for range 100 {
 		got := c.send(get("s.example.com", "/"))
-		seen[fmt.Sprintf("%s %v %v", got.Header.Get("Backend"), strings.Contains(got.Body, "X-Rule: rule\r\n"), strings.Contains(got.Body, "X-Ref: two\r\n"))] = true
+		seen[fmt.Sprintf("%s %v %v", got.Header.Get("Backend"), strings.Contains(got.Body, "X-Rule: rule\r\n"), strings.Contains(got.Body, "X-Ref: two\r\n") && strings.HasPrefix(got.Body, "GET /two/\n"))] = true
 		if got := c.send("POST / HTTP/1.1\r\nHost: s.example.com\r\nContent-Length: 1\r\n\r\na"); got.Status != 413 {
 			t.Fatalf("a body that is too long: got %d", got.Status)
 		}
@@ -293,6 +299,8 @@ func TestRewrites(t *testing.T) {
 		"/drop/":              "/",
 		"/drop":               "/",
 		"/drop?a=b":           "/?a=b",
+		"/ref/one/bar":        "/of/bar",
+		"/ref/host/bar":       "/rule/bar",
 		"/other/path":         "/under/other/path",
 		"/":                   "/under/",
 	} {
@@ -301,9 +309,11 @@ func TestRewrites(t *testing.T) {
 			t.Errorf("%s: the backend got %q, want %q", path, line, "GET "+want)
 		}
 	}
-	got := c.send(get("w.example.com", "/full"))
-	if !strings.Contains(got.Body, "Host: other.example.com\n") || !strings.Contains(got.Body, "X-Forwarded-Host: w.example.com\r\n") {
-		t.Errorf("the backend got\n%s", got.Body)
+	for path, host := range map[string]string{"/full": "other", "/ref/one": "rule", "/ref/host": "ref"} {
+		got := c.send(get("w.example.com", path))
+		if !strings.Contains(got.Body, "Host: "+host+".example.com\n") || !strings.Contains(got.Body, "X-Forwarded-Host: w.example.com\r\n") {
+			t.Errorf("%s: the backend got\n%s", path, got.Body)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func DescribeTarget(rule *routing.Rule, target *routing.Target) []string {
 			return slices.Contains(deleted("", v.Name), change.Name)
 		})
 	})
-	return describeHeaders(changes)
+	return append(describeRewrite(target.Rewrite), describeHeaders(changes)...)
 }
 
 // describeHeaders tells users of changes of headers.

@@ -2,6 +2,7 @@ package filters
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"gateway/internal/routing"
@@ -14,7 +15,7 @@ import (
 // there, the rest is taken from the path that requests are compared by.
 var path = filter{
 	encode: func(in Input, p *params) {
-		change := pathChange(in.Rule)
+		change := pathChange(in.Rule, in.Target)
 		switch {
 		case change == nil:
 		case change.Full != "":
@@ -38,21 +39,24 @@ var path = filter{
 	},
 }
 
-// pathChange returns how a rule changes the path, nil if it does not.
-func pathChange(rule *routing.Rule) *routing.PathChange {
-	switch {
-	case rule.Redirect != nil:
+// pathChange returns how the path changes of requests for a target of a rule, nil if it does not.
+func pathChange(rule *routing.Rule, target *routing.Target) *routing.PathChange {
+	if rule.Redirect != nil {
 		return rule.Redirect.Path
-	case rule.Rewrite != nil:
-		return rule.Rewrite.Path
 	}
-	return nil
+	return rewriteFor(rule, target).Path
 }
 
-// CutsPrefix reports whether a rule replaces the prefix of the path.
+// CutsPrefix reports whether a rule replaces the prefix of the path, for one of its targets at least.
 func CutsPrefix(rule *routing.Rule) bool {
-	change := pathChange(rule)
-	return change != nil && change.Full == ""
+	return changesPath(rule, func(change *routing.PathChange) bool { return change != nil && change.Full == "" })
+}
+
+// changesPath reports whether a change of the path, by a rule or for one of its targets, is such a one.
+func changesPath(rule *routing.Rule, isSuch func(*routing.PathChange) bool) bool {
+	return isSuch(pathChange(rule, nil)) || slices.ContainsFunc(rule.Targets, func(target routing.Target) bool {
+		return isSuch(pathChange(rule, &target))
+	})
 }
 
 // pathText tells users of another path.

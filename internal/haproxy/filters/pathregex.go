@@ -22,7 +22,8 @@ var pathRegex = filter{
 	mayStay: true,
 	isUsed:  func(rule *routing.Rule) bool { return rule.PathRegex != nil },
 	check: func(rule *routing.Rule) string {
-		if rule.PathRegex != nil && pathChange(rule) != nil {
+		isChange := func(change *routing.PathChange) bool { return change != nil }
+		if rule.PathRegex != nil && changesPath(rule, isChange) {
 			return "pathRegexRewrite and the path of its URLRewrite or RequestRedirect both change the path: remove one of them"
 		}
 		return ""

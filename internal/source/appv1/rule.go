@@ -64,7 +64,10 @@ func (d *door) rule(rule *model.Rule, from *appv1.RouteRule) {
 		ref := &from.BackendRefs[i]
 		same := gatewayv1.HTTPBackendRef{BackendRef: backendRef(ref.Name, &ref.Port, ref.Weight)}
 		for _, filter := range ref.Filters {
-			same.Filters = d.withHeaders(same.Filters, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
+			same.Filters = d.withFilter(same.Filters, &appv1.RuleFilter{
+				RequestHeaderModifier: filter.RequestHeaderModifier, ResponseHeaderModifier: filter.ResponseHeaderModifier,
+				URLRewrite: filter.URLRewrite,
+			})
 		}
 		to.BackendRefs = append(to.BackendRefs, same)
 	}
@@ -81,7 +84,8 @@ func (d *door) rule(rule *model.Rule, from *appv1.RouteRule) {
 	}
 	if session := from.SessionPersistence; session != nil {
 		to.SessionPersistence = &gatewayv1.SessionPersistence{
-			SessionName: &session.SessionName, AbsoluteTimeout: (*gatewayv1.Duration)(&session.AbsoluteTimeout),
+			Cookie:          &gatewayv1.CookieConfig{Name: (*gatewayv1.CookieName)(&session.SessionName)},
+			AbsoluteTimeout: (*gatewayv1.Duration)(&session.AbsoluteTimeout),
 		}
 	}
 	d.Translate(rule, to)
@@ -163,20 +167,14 @@ func (d *door) withFilter(all []gatewayv1.HTTPRouteFilter, from *appv1.RuleFilte
 			}})
 		}
 		return all
+	case from.RequestHeaderModifier != nil:
+		to.RequestHeaderModifier = d.headerFilter(from.RequestHeaderModifier)
+	case from.ResponseHeaderModifier != nil:
+		to.ResponseHeaderModifier = d.headerFilter(from.ResponseHeaderModifier)
 	default:
-		return d.withHeaders(all, from.RequestHeaderModifier, from.ResponseHeaderModifier)
+		return all
 	}
 	return append(all, to)
-}
-
-func (d *door) withHeaders(all []gatewayv1.HTTPRouteFilter, request, response *appv1.HeaderFilter) []gatewayv1.HTTPRouteFilter {
-	if request != nil {
-		all = append(all, gatewayv1.HTTPRouteFilter{RequestHeaderModifier: d.headerFilter(request)})
-	}
-	if response != nil {
-		all = append(all, gatewayv1.HTTPRouteFilter{ResponseHeaderModifier: d.headerFilter(response)})
-	}
-	return all
 }
 
 func (d *door) headerFilter(from *appv1.HeaderFilter) *gatewayv1.HTTPHeaderFilter {

@@ -262,7 +262,11 @@ func describePlane(b *strings.Builder, plane *model.Gateway) {
 				fmt.Fprintf(b, "    %s\n", plain(match))
 			}
 			for _, target := range rule.Backends {
-				fmt.Fprintf(b, "      to %s weight %d %s\n", target.Backend, target.Weight, plain(target.Headers))
+				changes := struct {
+					model.HeaderChanges
+					Rewrite *model.Rewrite
+				}{target.Headers, target.Rewrite}
+				fmt.Fprintf(b, "      to %s weight %d %s\n", target.Backend, target.Weight, plain(changes))
 			}
 			rule.Refused = "" // the status says it
 			if action := plain(rule.Action); action != "{}" {

@@ -49,6 +49,9 @@ func (p *plane) check() {
 		if kind := or(address.Type, gatewayv1.IPAddressType); kind != gatewayv1.IPAddressType {
 			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: only an IPAddress can be asked for, and not one of type %s", kind)
 		}
+		if address.Routability != gatewayv1.GatewayAddressRoutabilityDefault {
+			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: routability is that of the Service: set service.type of a GatewayConfig, and not routability %s", address.Routability)
+		}
 		if address.Value != "" {
 			p.addresses = append(p.addresses, address.Value)
 			p.own.Service.Address = address.Value

@@ -124,6 +124,9 @@ func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, pl
 	if spec.Port < 1 || spec.Port > 65535 || slices.Contains(ownPorts, spec.Port) {
 		l.accepted.no(gatewayv1.ListenerReasonPortUnavailable, "port %d is taken by the proxies themselves: choose another", spec.Port)
 	}
+	if spec.Filters != nil && len(spec.Filters.Requests) > 0 {
+		l.accepted.no(gatewayv1.ListenerReasonUnsupportedValue, "filters.requests: no filter comes before the choice of a route: use those of a GatewayConfig")
+	}
 	l.setKinds(known)
 	if spec.Protocol == gatewayv1.HTTPSProtocolType || spec.Protocol == gatewayv1.TLSProtocolType {
 		t.setTLS(l, plane)

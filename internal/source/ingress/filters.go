@@ -326,17 +326,14 @@ func setSendTimeout(s *settings, value string) string {
 	return "sending to the backend and waiting for it has one limit, that of proxy-read-timeout"
 }
 
-// experimental is what these fields of HTTPRoutes need.
-const experimental = "retry and sessionPersistence of HTTPRoutes need the CRDs of the Gateway API's experimental channel"
-
-// always is what happens without a retry, too. The Gateway API has no retry without an attempt.
-const always = "a request that reaches no endpoint is tried again, up to three times"
+// experimental is what the field of HTTPRoutes needs.
+const experimental = "sessionPersistence of HTTPRoutes needs the CRDs of the Gateway API's experimental channel"
 
 // setRetry converts the answers and failures after which nginx tries another endpoint.
 func setRetry(s *settings, value string) string {
 	if strings.TrimSpace(value) == "off" {
-		s.rule.Retry = nil
-		return always
+		s.retry().Attempts = new(0)
+		return ""
 	}
 	var codes []gatewayv1.HTTPRouteRetryStatusCode
 	var lost []string
@@ -359,21 +356,18 @@ func setTries(s *settings, _ string) string {
 	switch {
 	case !ok || strings.TrimSpace(s.values["proxy-next-upstream"]) == "off":
 		return ""
-	case tries == 1:
-		s.rule.Retry = nil
-		return always
-	}
-	s.retry().Attempts = new(min(10, int(tries)-1))
-	if tries == 0 {
+	case tries == 0:
 		s.retry().Attempts = new(10)
+	default:
+		s.retry().Attempts = new(min(10, int(tries)-1))
 	}
 	return either(tries > 11 || tries == 0, "a request is tried again 10 times at most", "")
 }
 
+// retry returns the retry of the rule. By default, nginx tries three times in all.
 func (s *settings) retry() *gatewayv1.HTTPRouteRetry {
-	s.noteOnce(experimental)
 	if s.rule.Retry == nil {
-		s.rule.Retry = &gatewayv1.HTTPRouteRetry{}
+		s.rule.Retry = &gatewayv1.HTTPRouteRetry{Attempts: new(2)}
 	}
 	return s.rule.Retry
 }
@@ -390,7 +384,9 @@ func setAffinity(s *settings, value string) string {
 		s.noteAnnotation("session-cookie-name", "each port of a Service has a cookie of its own, whose name begins so")
 	}
 	s.noteOnce(experimental)
-	s.rule.SessionPersistence = &gatewayv1.SessionPersistence{SessionName: &name}
+	s.rule.SessionPersistence = &gatewayv1.SessionPersistence{
+		Cookie: &gatewayv1.CookieConfig{Name: (*gatewayv1.CookieName)(&name)},
+	}
 	if age, ok := s.number("session-cookie-max-age"); ok && age > 0 {
 		s.rule.SessionPersistence.AbsoluteTimeout = seconds(int(age))
 		s.noteAnnotation("session-cookie-max-age", "the cookie ends with the browser's session, if that is before")

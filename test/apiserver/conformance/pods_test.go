@@ -42,7 +42,7 @@ type pod struct {
 func buildEcho(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "echo")
-	testenv.Run(t, ".", nil, "go", "build", "-o", program, "sigs.k8s.io/gateway-api/conformance/echo-basic")
+	testenv.Run(t, testenv.MustRoot(t), nil, "go", "build", "-modfile=hack/tools/go.mod", "-o", program, "sigs.k8s.io/gateway-api/conformance/echo-basic")
 	return program
 }
 

@@ -68,6 +68,7 @@ func invalidFilters() []refusal {
 		other := filters[1-i]
 		at := "spec.routes[0].rules[0].backendRefs[0].filters[0]"
 		all = append(all, union(at, refFilter, f.kind, f.field, f.value, other.field, other.value)...)
+		all = append(all, union(at, refFilter, "URLRewrite", "urlRewrite", "{hostname: a}", f.field, f.value)...)
 	}
 	return all
 }
@@ -332,9 +333,11 @@ var fixedFilters = []refusal{
 	{"a method that is none", "", cors + "['*'], allowMethods: [FETCH]}}]}]}]}", []string{`cors.allowMethods[0]: Unsupported value: "FETCH"`}},
 	{"a list as one header", "", cors + "['*'], allowHeaders: ['a, b']}}]}]}]}", []string{`cors.allowHeaders[0]: Invalid value: "a, b"`}},
 
-	{"a rewrite for one backend", "", refFilter + "URLRewrite, urlRewrite: {hostname: a}}]}]}]}]}",
-		[]string{`unknown field "spec.routes[0].rules[0].backendRefs[0].filters[0].urlRewrite"`}},
+	{"a redirect for one backend", "", refFilter + "RequestRedirect, requestRedirect: {hostname: a}}]}]}]}]}",
+		[]string{`unknown field "spec.routes[0].rules[0].backendRefs[0].filters[0].requestRedirect"`}},
 	{"a type of filter for one backend that is for rules", "",
-		refFilter + "URLRewrite, requestHeaderModifier: {remove: [a]}}]}]}]}]}",
-		[]string{`backendRefs[0].filters[0].type: Unsupported value: "URLRewrite"`}},
+		refFilter + "RequestRedirect, requestHeaderModifier: {remove: [a]}}]}]}]}]}",
+		[]string{`backendRefs[0].filters[0].type: Unsupported value: "RequestRedirect"`}},
+	{"a rewrite for one backend that changes nothing", "", refFilter + "URLRewrite, urlRewrite: {}}]}]}]}]}",
+		[]string{"backendRefs[0].filters[0].urlRewrite: Invalid value: ", "should have at least 1 properties"}},
 }

@@ -14,6 +14,11 @@ import (
 var unsupported = map[features.FeatureName]string{
 	features.SupportUDPRoute:                      "HAProxy does not speak UDP",
 	features.SupportBackendTLSPolicySANValidation: "HAProxy verifies the name that it asks for, and no other: the policy is refused; see architecture.md",
+	// No test of the suite is about these yet.
+	features.SupportGatewayListenerFilters:           "filters come after the choice of a route: the listener is refused",
+	features.SupportGatewayAddressRoutability:        "service.type of a GatewayConfig says it: the Gateway is refused",
+	features.SupportGatewayAddressRoutabilityCluster: "as above",
+	features.SupportClusterTrustBundle:               "CA certificates are in ConfigMaps: the reference is refused",
 }
 
 // Supported returns the features that are, but for those that something else keeps from being.
