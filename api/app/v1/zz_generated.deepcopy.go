@@ -364,6 +364,11 @@ func (in *BackendRefFilter) DeepCopyInto(out *BackendRefFilter) {
 		*out = new(HeaderFilter)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.URLRewrite != nil {
+		in, out := &in.URLRewrite, &out.URLRewrite
+		*out = new(URLRewrite)
+		(*in).DeepCopyInto(*out)
+	}
 	return
 }
 

@@ -281,6 +281,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: urlRewrite
+      type:
+        namedType: gateway.api.app.v1.URLRewrite
 - name: gateway.api.app.v1.BackendTLS
   map:
     fields:

@@ -20,6 +20,8 @@ type BackendRefFilterApplyConfiguration struct {
 	RequestHeaderModifier *HeaderFilterApplyConfiguration `json:"requestHeaderModifier,omitempty"`
 	// Change headers of the answer that a backend gave.
 	ResponseHeaderModifier *HeaderFilterApplyConfiguration `json:"responseHeaderModifier,omitempty"`
+	// Change where the request seems to go. This comes before the rule's.
+	URLRewrite *URLRewriteApplyConfiguration `json:"urlRewrite,omitempty"`
 }
 
 // BackendRefFilterApplyConfiguration constructs a declarative configuration of the BackendRefFilter type for use with
@@ -49,5 +51,13 @@ func (b *BackendRefFilterApplyConfiguration) WithRequestHeaderModifier(value *He
 // If called multiple times, the ResponseHeaderModifier field is set to the value of the last call.
 func (b *BackendRefFilterApplyConfiguration) WithResponseHeaderModifier(value *HeaderFilterApplyConfiguration) *BackendRefFilterApplyConfiguration {
 	b.ResponseHeaderModifier = value
+	return b
+}
+
+// WithURLRewrite sets the URLRewrite field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the URLRewrite field is set to the value of the last call.
+func (b *BackendRefFilterApplyConfiguration) WithURLRewrite(value *URLRewriteApplyConfiguration) *BackendRefFilterApplyConfiguration {
+	b.URLRewrite = value
 	return b
 }

@@ -10,6 +10,7 @@ package v1
 // ConcurrentLimit says how many concurrent requests there may be.
 type ConcurrentLimitApplyConfiguration struct {
 	// How many there may be for each key.
+	//
 	Requests *int32 `json:"requests,omitempty"`
 	// What requests are counted by. Without it, by the address of the client.
 	Key *RateLimitKeyApplyConfiguration `json:"key,omitempty"`

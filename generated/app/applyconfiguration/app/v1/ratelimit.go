@@ -12,6 +12,7 @@ type RateLimitApplyConfiguration struct {
 	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts
 	// for none of them, except that one beyond a limit by a Claim or Client has counted for the limits before it. All
 	// proxy pods of the Gateway count together.
+	//
 	Limits []RequestLimitApplyConfiguration `json:"limits,omitempty"`
 	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer
 	// has been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits, except

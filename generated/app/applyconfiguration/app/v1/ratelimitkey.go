@@ -19,6 +19,7 @@ type RateLimitKeyApplyConfiguration struct {
 	// filter JWT has verified. Requests without the claim count together. Client is the name of the client whose key the
 	// rule's filter APIKey has found. Limits by a Claim or Client come after these filters. A rule without the filter is
 	// answered with 500.
+	//
 	Type *appv1.RateLimitKeyType `json:"type,omitempty"`
 	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string,
 	// number, boolean or list, with dots between names if it is within others, as in "realm.user". A dot that is part of a

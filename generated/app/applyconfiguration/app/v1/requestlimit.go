@@ -14,8 +14,10 @@ import (
 // RequestLimit says how many requests are let through in a second, a minute or an hour.
 type RequestLimitApplyConfiguration struct {
 	// How many requests are let through for each key. All may come at once.
+	//
 	Requests *int32 `json:"requests,omitempty"`
 	// Within which time. It slides: at each moment, the time before it counts.
+	//
 	Unit *appv1.RateLimitUnit `json:"unit,omitempty"`
 	// What requests are counted by. Without it, by the address of the client.
 	Key *RateLimitKeyApplyConfiguration `json:"key,omitempty"`
