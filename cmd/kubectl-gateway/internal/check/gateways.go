@@ -9,11 +9,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/operator/status"
 	"gateway/internal/proxypod"
+	"gateway/internal/source/gatewayapi"
 )
 
 // gateways looks at the status of the Gateways of a namespace.
@@ -66,6 +71,15 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 		policy, says, _ := strings.Cut(ignored, ": ")
 		findings = append(findings, Finding{Level: Wrong, About: policy, Says: says, Do: "Correct spec.targetRefs."})
 	}
+	site.EachAttached(func(kind string, object metav1.Object) {
+		if refusal := refused(kind, object); refusal != nil {
+			findings = append(findings, Finding{
+				Level: Warning, About: fmt.Sprintf("%s %s/%s", kind, object.GetNamespace(), object.GetName()),
+				Says: "the current CRDs of the Gateway API refuse it: " + refusal.Error(),
+				Do:   "Correct it before you install them: then, no edit of it succeeds.",
+			})
+		}
+	})
 	_, problems := site.Compile()
 	for _, problem := range problems {
 		// What is wrong with the Gateway itself is in its status.
@@ -74,6 +88,21 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 		}
 	}
 	return findings, nil
+}
+
+// refused returns why the API server would not take a route now, nil if it would. Older CRDs of the Gateway API are less
+// strict.
+func refused(kind string, route metav1.Object) error {
+	if !gatewayapi.IsRoute(kind) {
+		return nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(route)
+	if err != nil {
+		return fmt.Errorf("failed to read it: %w", err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(gatewayv1.SchemeGroupVersion.WithKind(kind))
+	return admission.Admit(object)
 }
 
 // Examine returns what is wrong with a Gateway, or that nothing is.

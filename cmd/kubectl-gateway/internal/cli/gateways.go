@@ -59,6 +59,9 @@ func IsProgrammed(gateway *appv1.Gateway) bool {
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
 }
 
+// EachAttached calls f with each object that belongs to the Gateway, and its kind.
+func (s *Site) EachAttached(f func(kind string, object metav1.Object)) { s.attached.Each(f) }
+
 // BadConditions returns the conditions of a Gateway that are not True. If they are not of its generation, one without a
 // type says so.
 func BadConditions(gateway *appv1.Gateway) []metav1.Condition {
