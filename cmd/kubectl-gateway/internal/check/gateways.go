@@ -90,8 +90,7 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 	return findings, nil
 }
 
-// refused returns why the API server would not take a route now, nil if it would. Older CRDs of the Gateway API are less
-// strict.
+// refused returns why the current CRDs of the Gateway API refuse a route, nil if they do not. Older ones are less strict.
 func refused(kind string, route metav1.Object) error {
 	if !gatewayapi.IsRoute(kind) {
 		return nil
@@ -101,7 +100,7 @@ func refused(kind string, route metav1.Object) error {
 		return fmt.Errorf("failed to read it: %w", err)
 	}
 	object := &unstructured.Unstructured{Object: content}
-	object.SetGroupVersionKind(gatewayv1.SchemeGroupVersion.WithKind(kind))
+	object.SetGroupVersionKind(gatewayv1.GroupVersion.WithKind(kind))
 	return admission.Admit(object)
 }
 
