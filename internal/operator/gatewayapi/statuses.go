@@ -194,7 +194,15 @@ func merge(conditions *[]metav1.Condition, wanted []metav1.Condition, now metav1
 	}
 }
 
-// renew returns the wanted conditions. Conditions that do not change keep their time.
+// ownConditions are the types of conditions of listeners, and of entries of routes and policies, that are set here. Those
+// of other types belong to others.
+var ownConditions = []string{
+	string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerConditionProgrammed),
+	string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerConditionConflicted),
+	string(gatewayv1.RouteConditionPartiallyInvalid), appv1.ConditionShadow,
+}
+
+// renew returns the wanted conditions and those of others. Conditions that do not change keep their time.
 func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Condition {
 	var renewed []metav1.Condition
 	for _, c := range wanted {
@@ -202,6 +210,11 @@ func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Conditio
 			renewed = append(renewed, *old)
 		}
 		merge(&renewed, []metav1.Condition{c}, now)
+	}
+	for _, c := range before {
+		if !slices.Contains(ownConditions, c.Type) {
+			renewed = append(renewed, c)
+		}
 	}
 	return renewed
 }

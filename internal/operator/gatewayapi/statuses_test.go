@@ -10,9 +10,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/gatewayapi"
@@ -233,4 +235,36 @@ func TestProgrammedIsOfTheGeneration(t *testing.T) {
 	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=False Pending: its proxies do not run yet",
 		"listeners[0] Programmed=False Pending: its proxies do not run yet")
 	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=False Pending: its proxies do not run yet")
+}
+
+// TestConditionsOfOthersStay wherever others may add one. Ours that are not wanted any more go.
+func TestConditionsOfOthersStay(t *testing.T) {
+	now, want := metav1.Now(), "Accepted Foreign"
+	before := []metav1.Condition{{Type: "Foreign", Status: "True"}, {Type: "PartiallyInvalid", Status: "True"}}
+	wanted := []metav1.Condition{{Type: "Accepted", Status: "True"}}
+	got := map[string][]metav1.Condition{}
+
+	gateway := gatewayv1.GatewayStatus{Listeners: []gatewayv1.ListenerStatus{{Name: "http", Conditions: before}}}
+	setGateway(&gateway, gatewayv1.GatewayStatus{Listeners: []gatewayv1.ListenerStatus{{Name: "http", Conditions: wanted}}}, now)
+	got["a listener"] = gateway.Listeners[0].Conditions
+
+	set := gatewayv1.ListenerSetStatus{Listeners: []gatewayv1.ListenerEntryStatus{{Name: "http", Conditions: before}}}
+	setListenerSet(&set, gatewayv1.ListenerSetStatus{Listeners: []gatewayv1.ListenerEntryStatus{{Name: "http", Conditions: wanted}}}, now)
+	got["a listener of a set"] = set.Listeners[0].Conditions
+
+	entry := gatewayv1.RouteParentStatus{ControllerName: source.ControllerName, Conditions: before}
+	routes := []gatewayv1.RouteParentStatus{entry}
+	entry.Conditions = wanted
+	parents.set(&routes, []gatewayv1.RouteParentStatus{entry}, now)
+	got["a route"] = routes[0].Conditions
+
+	for name, conditions := range got {
+		var types []string
+		for _, c := range conditions {
+			types = append(types, c.Type)
+		}
+		if strings.Join(types, " ") != want {
+			t.Errorf("%s: got %v, want %s", name, types, want)
+		}
+	}
 }
