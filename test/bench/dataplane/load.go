@@ -162,7 +162,7 @@ func readAnswer(reader *bufio.Reader, compressed bool) error {
 }
 
 func (l *load) clientHTTP2(conn net.Conn) (client, error) {
-	connection, err := (&http2.Transport{DisableCompression: true}).NewClientConn(conn)
+	connection, err := (&http2.Transport{DisableCompression: true}).NewClientConn(conn) //nolint:staticcheck // one of net/http cannot be given a connection
 	if err != nil {
 		return client{}, fmt.Errorf("failed to connect: %w", err)
 	}

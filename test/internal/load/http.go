@@ -128,7 +128,7 @@ type http2Client struct {
 	dial       func(ctx context.Context) (net.Conn, error)
 	mutex      sync.Mutex
 	opened     time.Time
-	connection *http2.ClientConn
+	connection *http2.ClientConn //nolint:staticcheck // net/http's has no error that says whether the server looked at a request
 }
 
 func (c *http2Client) send(ctx context.Context, request *http.Request) (Answer, error) {
@@ -165,7 +165,7 @@ func unprocessed(err error) bool {
 }
 
 // use returns a connection on which a stream may be opened, and when it was opened itself.
-func (c *http2Client) use(ctx context.Context) (*http2.ClientConn, time.Time, error) {
+func (c *http2Client) use(ctx context.Context) (*http2.ClientConn, time.Time, error) { //nolint:staticcheck // as above
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.connection != nil && c.connection.CanTakeNewRequest() {
@@ -175,7 +175,7 @@ func (c *http2Client) use(ctx context.Context) (*http2.ClientConn, time.Time, er
 	if err != nil {
 		return nil, c.opened, err
 	}
-	connection, err := new(http2.Transport).NewClientConn(raw)
+	connection, err := new(http2.Transport).NewClientConn(raw) //nolint:staticcheck // as above
 	if err != nil {
 		_ = raw.Close()
 		return nil, c.opened, err

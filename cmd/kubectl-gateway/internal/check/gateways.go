@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -90,7 +91,8 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 	return findings, nil
 }
 
-// refused returns why the current CRDs of the Gateway API refuse a route, nil if they do not. Older ones are less strict.
+// refused returns why the current CRDs of the Gateway API refuse a route, nil if they do not. Older ones are not so
+// strict.
 func refused(kind string, route metav1.Object) error {
 	if !gatewayapi.IsRoute(kind) {
 		return nil
@@ -100,7 +102,7 @@ func refused(kind string, route metav1.Object) error {
 		return fmt.Errorf("failed to read it: %w", err)
 	}
 	object := &unstructured.Unstructured{Object: content}
-	object.SetGroupVersionKind(gatewayv1.GroupVersion.WithKind(kind))
+	object.SetGroupVersionKind(schema.GroupVersion(gatewayv1.GroupVersion).WithKind(kind))
 	return admission.Admit(object)
 }
 
