@@ -37,9 +37,9 @@ func TestRedirects(t *testing.T) {
 		{"a path without a slash", "/a", "", []string{"/a Service web"}},
 		{"all paths", "/", "", []string{"/ Service web"}},
 		{"an expression", "/a/", "use-regex: 'true'", []string{"(?i)/a/.* Service web"}},
-		{"a rewrite to a URL", "/a", "rewrite-target: 'https://b.test/x'", []string{"(?i)/a.* 302 https//b.test/x"}},
+		{"a rewrite to a URL", "/a", "rewrite-target: 'https://b.test/x'", []string{"(?i)/a.* 302 https//b.test/x", "/ 302 https//b.test/x"}},
 		{"a rewrite to a URL with a capture", "/a/(.*)", "rewrite-target: 'https://b.test/$1'", []string{"(?i)/a/(.*) 503"}},
-		{"a rewrite and a redirect", "/a", "{rewrite-target: 'https://b.test/x', permanent-redirect: 'https://c.test'}", []string{"(?i)/a.* 301 https//c.test/"}},
+		{"a rewrite and a redirect", "/a", "{rewrite-target: 'https://b.test/x', permanent-redirect: 'https://c.test'}", []string{"(?i)/a.* 301 https//c.test/", "/ 301 https//c.test/"}},
 		{"the host", "/", "permanent-redirect: 'https://$host/new'", []string{"/ 301 https///new"}},
 		{"the host, path and query", "/", "temporal-redirect: 'https://$http_host$request_uri'", []string{"/ 302 https//"}},
 		{"the scheme", "/", "temporal-redirect: '$scheme://b.test/x'", []string{"/ 302 //b.test/x"}},
@@ -65,6 +65,27 @@ func TestRedirects(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestRedirectOfAllPaths: that of the first Ingress of a host is for paths that no Ingress has, too.
+func TestRedirectOfAllPaths(t *testing.T) {
+	moved, web := pathOf(home, "moved", "a.test", "/a", Prefix+"permanent-redirect: https://b.test"), pathOf(home, "web", "a.test", "/b", "")
+	younger := strings.Replace(moved, "name: moved", `creationTimestamp: "2024-01-01T00:00:00Z", name: moved`, 1)
+	for _, test := range []struct {
+		text string
+		want []string
+	}{
+		{moved, []string{"/a redirect", "/ redirect"}},
+		{younger + web, []string{"/b Service web", "/a redirect"}},
+		{moved + pathOf(home, "web", "a.test", "/", ""), []string{"/a redirect", "/ Service web"}},
+	} {
+		got := answers(convertText(t, test.text))
+		slices.Sort(got)
+		slices.Sort(test.want)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ type host struct {
 	name      string
 	aliases   []string
 	locations []*location
-	// root takes what no location takes, nil: that is answered with 404.
+	// root takes what no location takes, nil: that is answered with 404. It is of the first Ingress of the host.
 	root *location
 	// secret is that of the certificate, empty if there is none.
 	secret types.NamespacedName
@@ -135,8 +135,9 @@ func (s *site) host(name string, settings *settings) *host {
 		}
 	}
 	h := &host{name: name, guards: hostSettings{}}
-	if backend := settings.ingress.Spec.DefaultBackend; backend != nil && len(settings.ingress.Spec.Rules) > 0 {
-		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: *backend}
+	backend := settings.ingress.Spec.DefaultBackend
+	if backend != nil && len(settings.ingress.Spec.Rules) > 0 || backend == nil && name != "" && settings.redirect != nil {
+		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: or(backend, networkingv1.IngressBackend{})}
 	}
 	if strings.HasPrefix(name, "*.") {
 		settings.note(settings.name(), "host %s: it stands for names with more labels too, like a.b%s", name, name[1:])
