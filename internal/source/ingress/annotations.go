@@ -185,7 +185,7 @@ var guarding = []Row{
 	{"enable-modsecurity enable-owasp-core-rules", Closed, noFirewall, nil, "false"},
 	{"modsecurity-snippet modsecurity-transaction-id", Closed, noFirewall, nil, ""},
 	{"configuration-snippet", Differs, "headers with fixed values are added, set and removed. One with any other directive is closed", setSnippet, ""},
-	{"server-snippet", Closed, noSnippets, nil, ""},
+	{serverSnippet, Differs, "more_set_headers and more_clear_headers with fixed values. One with any other directive is closed", setServerSnippet, ""},
 }
 
 const (

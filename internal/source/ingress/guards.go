@@ -12,10 +12,13 @@ import (
 type hostSettings map[string]*settings
 
 // hostGuards are the annotations of guards, with the advice about them.
-var hostGuards = map[string]string{authTLS: clientsHost, "server-snippet": noSnippets}
+var hostGuards = map[string]string{authTLS: clientsHost, serverSnippet: noSnippets}
 
-// authTLS is the annotation about client certificates.
-const authTLS = "auth-tls-secret"
+// The annotations that nginx goes by on whole hosts.
+const (
+	authTLS       = "auth-tls-secret"
+	serverSnippet = "server-snippet"
+)
 
 // guards reports whether nginx goes by an annotation of the Ingress on whole hosts. A canary can only ask for
 // certificates.
@@ -40,10 +43,15 @@ func (h *host) addGuards(settings *settings) {
 func (h *host) close() {
 	h.askClients()
 	for _, annotation := range keysOf(h.guards) {
+		headers := h.guards[annotation].serverHeaders
 		if annotation == authTLS && h.authority.isAsked() {
 			continue
 		}
 		for _, l := range h.locations {
+			if annotation == serverSnippet && headers != nil {
+				l.addServerHeaders(headers)
+				continue
+			}
 			l.guard(h, annotation, h.guards[annotation])
 			if l.canary != nil {
 				l.canary.guard(h, annotation, h.guards[annotation])

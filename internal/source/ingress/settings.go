@@ -52,6 +52,8 @@ type settings struct {
 	authNamespace string
 	// authority is who signs clients' certificates, for all of the host.
 	authority authority
+	// serverHeaders are what a snippet does to the answers of the host.
+	serverHeaders *gatewayv1.HTTPHeaderFilter
 	// redirect answers all requests of the Ingress.
 	redirect *gatewayv1.HTTPRequestRedirectFilter
 	// override has a Service answer in place of errors of backends.

@@ -36,6 +36,50 @@ func setSnippet(s *settings, value string) string {
 // maxSnippet is how many headers of a kind a snippet may change. A rule may change more.
 const maxSnippet = maxHeaders - 5
 
+// setServerSnippet carries over what a snippet does to the answers of all paths of a host, of any Ingress.
+func setServerSnippet(s *settings, value string) string {
+	directives, rest := parseSnippet(value)
+	headers := snippet{s: s}
+	for _, d := range directives {
+		if d[0] != "more_set_headers" && d[0] != "more_clear_headers" || !headers.take(d[0], d[1:]) {
+			rest = strings.Join(d, " ")
+		}
+	}
+	if rest != "" {
+		return s.close(s.annotation, fmt.Sprintf("%s cannot be given: a snippet of the server may have more_set_headers and more_clear_headers, each name once", rest))
+	}
+	s.serverHeaders = &headers.response
+	return ""
+}
+
+// addServerHeaders adds what a snippet of the server does to headers of which the location says nothing.
+func (l *location) addServerHeaders(from *gatewayv1.HTTPHeaderFilter) {
+	own := l.own()
+	own.rule = own.rule.deepCopy()
+	to := own.rule.responseHeaders()
+	names := slices.Clone(to.Remove)
+	for _, header := range slices.Concat(to.Set, to.Add) {
+		names = append(names, string(header.Name))
+	}
+	isNew := func(name string) bool {
+		return !slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(name, other) })
+	}
+	for _, header := range from.Set {
+		if isNew(string(header.Name)) {
+			to.Set = append(to.Set, header)
+		}
+	}
+	for _, name := range from.Remove {
+		if isNew(name) {
+			to.Remove = append(to.Remove, name)
+		}
+	}
+	if len(to.Set) > maxHeaders || len(to.Remove) > maxHeaders {
+		to.Set, to.Remove = to.Set[:min(len(to.Set), maxHeaders)], to.Remove[:min(len(to.Remove), maxHeaders)]
+		l.note(l.name(), "%s: a rule changes up to %d headers, with those of server-snippet: others are left out", l.path, maxHeaders)
+	}
+}
+
 // word is a word of nginx's configuration, or what ends a directive or is none.
 var word = regexp.MustCompile(`^(?:"[^"\\]*"|'[^'\\]*'|[^\s;{}"'#\\]+)(?:[\s;]|$)`)
 

@@ -98,3 +98,28 @@ func TestSnippetBesideHeaders(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestServerSnippets: what they do to headers is for all paths of the host, but for headers that a path has itself.
+func TestServerSnippets(t *testing.T) {
+	for snippet, want := range map[string][]string{
+		"more_set_headers 'X-A: one' 'X-B: b';": {"/ <=X-A:one <=X-B:b", "/own <=X-A:two <=X-B:b"},
+		"more_clear_headers Server;":            {"/ <-Server", "/own <-Server <=X-A:two"},
+		"add_header X-A b;":                     {"/ 503", "/own.* 503"},
+		"more_set_headers 'X-A: $host';":        {"/ 503", "/own.* 503"},
+		"location /a { deny all; }":             {"/ 503", "/own.* 503"},
+	} {
+		text := pathOf(home, "web", "a.test", "/", fmt.Sprintf("%s: %q", Prefix+"server-snippet", snippet)) +
+			pathOf("b", "own", "a.test", "/own", Prefix+`configuration-snippet: "more_set_headers 'X-A: two';"`) + pathOf("b", "other", "b.test", "/other", "")
+		var got []string
+		for _, rule := range flatten(convertText(t, text)) {
+			if becomes := rule.answer(); becomes != "503" {
+				got = append(got, strings.TrimSpace(rule.path()+" "+changes(&rule)))
+			} else {
+				got = append(got, rule.path()+" "+becomes)
+			}
+		}
+		if want = append(want, "/other"); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: got %q, want %q", snippet, got, want)
+		}
+	}
+}
