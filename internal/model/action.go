@@ -354,6 +354,8 @@ type JWT struct {
 	Headers []ClaimHeader
 	// Scopes are what a token has to have.
 	Scopes []string
+	// Claims are what else a token has to have, sorted.
+	Claims []RequiredClaim
 	// Skew is by how much clocks may differ.
 	Skew time.Duration
 }
@@ -376,6 +378,13 @@ type JWTKey struct {
 	Algorithm string
 	// PEM is the public key.
 	PEM string
+}
+
+// RequiredClaim is what a claim has to be: one of the values, or a list with one of them.
+type RequiredClaim struct {
+	// Claim is the path of the claim, with dots between names.
+	Claim  string
+	Values []string
 }
 
 // ClaimHeader is a header with the value of a claim.

@@ -23,6 +23,10 @@ func (r *rule) addJWT(from *appv1.JWT) {
 	for _, header := range from.ClaimsToHeaders {
 		r.JWT.Headers = append(r.JWT.Headers, model.ClaimHeader{Name: lower(header.Header), Claim: header.Claim})
 	}
+	for _, required := range from.RequiredClaims {
+		r.JWT.Claims = append(r.JWT.Claims, model.RequiredClaim{Claim: required.Claim, Values: texts(required.Values)})
+	}
+	slices.SortFunc(r.JWT.Claims, func(a, b model.RequiredClaim) int { return cmp.Compare(a.Claim, b.Claim) })
 	slices.SortFunc(r.JWT.Headers, func(a, b model.ClaimHeader) int { return cmp.Compare(a.Name, b.Name) })
 }
 

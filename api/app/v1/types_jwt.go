@@ -37,6 +37,13 @@ type JWT struct {
 	// +kubebuilder:validation:MaxItems=8
 	RequiredScopes []JWTScope `json:"requiredScopes,omitempty"`
 
+	// The claims that a token has to have, all of them. Others get 403.
+	// +optional
+	// +listType=map
+	// +listMapKey=claim
+	// +kubebuilder:validation:MaxItems=8
+	RequiredClaims []JWTRequiredClaim `json:"requiredClaims,omitempty"`
+
 	// By how much the clocks of issuer and proxy may differ: up to 300s or 5m.
 	// +optional
 	// +kubebuilder:default="30s"
@@ -62,6 +69,30 @@ type JWTAudience string
 // +kubebuilder:validation:MaxLength=128
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'()*+./:;<=>?@_~-]+$`
 type JWTScope string
+
+// JWTRequiredClaim is what a claim has to be.
+type JWTRequiredClaim struct {
+	// The claim, as in claimsToHeaders.
+	// +required
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9_:@-]|\\[.])+([.]([A-Za-z0-9_:@-]|\\[.])+)*$|^https?://([A-Za-z0-9:-]|\\[.])+(/([A-Za-z0-9_:@/~-]|\\[.])*([.]([A-Za-z0-9_:@-]|\\[.])+)*)?$`
+	Claim string `json:"claim"`
+
+	// It is one of these, or a list of texts with one of these. A number or boolean is compared as the token has it:
+	// "true", "5".
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Values []JWTClaimValue `json:"values"`
+}
+
+// JWTClaimValue is a text, number or boolean of a token.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^[!#-\[\]-~]([ !#-\[\]-~]*[!#-\[\]-~])?$`
+type JWTClaimValue string
 
 // JWTKeys are where the keys of an issuer are: one of the fields is set.
 //

@@ -195,6 +195,8 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"a new key":                        {redirect, token("", "ES256"), token("", "ES256", "other"), ir.ReloadKeys},
 		"a key less":                       {redirect, token("", "ES256", "other"), token("", "other"), ""},
 		"a required scope":                 {redirect, token("", "ES256"), token(", requiredScopes: [read], clockSkew: 1m", "ES256"), ""},
+		"a required claim":                 {redirect, token("", "ES256"), token(", requiredClaims: [{claim: a, values: [b]}]", "ES256"), ir.ReloadNames},
+		"another value of a claim":         {redirect, token(", requiredClaims: [{claim: a, values: [b]}]", "ES256"), token(", requiredClaims: [{claim: a, values: [c]}]", "ES256"), ""},
 		"a claim for a header":             {redirect, token("", "ES256"), token(", claimsToHeaders: [{claim: sub, header: X-User}]", "ES256"), ir.ReloadNames},
 		"no JWT any more":                  {redirect, token("", "ES256"), redirect, ""},
 		"other addresses of clients":       {redirect, addresses("10.0.0.0/8"), addresses("::/0"), ""},

@@ -71,15 +71,15 @@ func timeRules(name, converter, signed string) []string {
 	}
 }
 
-// listRules set the variable of a claim to a list as JSON writes it, also where the claim is a text: of one, or of
-// several with spaces between. They are for requests that are limited so. A text with quotes could be taken for
-// several, and counts as none. So does a list of something else.
-func listRules(name, limited string, isSplit bool) []string {
+// listRules set a variable to a list as JSON writes it, by the claim at a path, also where the claim is a text: of one,
+// or of several with spaces between. value is the expression for the claim. They are for requests that are limited so.
+// A text with quotes could be taken for several, and counts as none. So does a list of something else.
+func listRules(name, path, value, limited string, isSplit bool) []string {
 	variable := "txn.jwt_" + name
 	isText := limited + " { var(txn.jwt_words) -m found }"
 	rules := []string{
-		"http-request set-var(txn.jwt_words) " + claim(name) + limited,
-		"http-request set-var(" + variable + ") var(txn.jwt_words)" + isText + " { var(txn.jwt_words) -m reg '" + texts + "' } { " + claim(name+"[0]") + " -m found }",
+		"http-request set-var(txn.jwt_words) " + inQuotes(value) + limited,
+		"http-request set-var(" + variable + ") var(txn.jwt_words)" + isText + " { var(txn.jwt_words) -m reg '" + texts + "' } { " + inQuotes(claim(path+"[0]")) + " -m found }",
 		"http-request unset-var(txn.jwt_words) if { var(" + variable + ") -m found } or { var(txn.jwt_words) -m sub \\x22 }",
 	}
 	if isSplit {

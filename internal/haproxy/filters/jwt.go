@@ -18,7 +18,8 @@ import (
 // jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map. With
 // "jwt.from", keysets.map names it, so that new keys do not change the rules that need them. "jwt.iss" is the issuer,
 // "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience and the
-// scopes of a token. "jwt.scope" are the scopes as a text. "jwt.to.HEADER" is the claim for a header.
+// scopes of a token. "jwt.scope" are the scopes as a text. "jwt.has.CLAIM" names the list for a claim. "jwt.to.HEADER"
+// is the claim for a header.
 //
 // The sender writes the header of a token. It only chooses one of the keys of the rule, and the key decides the
 // algorithm. Claims are checked once the signature is known to be the issuer's.
@@ -40,6 +41,9 @@ var jwt = filter{
 		for _, header := range rule.JWT.Headers {
 			names = append(names, fmt.Sprintf("%q", header))
 		}
+		for _, required := range rule.JWT.Claims {
+			names = append(names, "has "+required.Claim)
+		}
 		return names
 	},
 	encode: func(in Input, p *params) {
@@ -60,6 +64,9 @@ var jwt = filter{
 			p.set("jwt.scopes", in.List(ir.List{Expressions: []string{allOf(jwt.Scopes)}}))
 			p.set("jwt.scope", strings.Join(jwt.Scopes, " "))
 		}
+		for _, required := range jwt.Claims {
+			p.set(requiredParam(required.Claim), in.List(ir.List{Expressions: anyOf(required.Values)}))
+		}
 		for _, header := range jwt.Headers {
 			p.set("jwt.to."+ir.Quote(header.Name, ir.InName), claimWord(header.Claim))
 		}
@@ -70,7 +77,7 @@ var jwt = filter{
 			// What a token says that does not count is for nobody.
 			add = append([]string{"http-request unset-var(txn.jwt_text) if " + isRefused}, add...)
 		}
-		return Rules{Request: slices.Concat(remove, tokenRules(env), add)}
+		return Rules{Request: slices.Concat(remove, tokenRules(env), requiredRules(env), add)}
 	},
 	add: func(env Env, config *ir.Config) {
 		addProgram(env, config, "claims of tokens", ir.ClaimsFile, claimsProgram, "")
@@ -84,6 +91,9 @@ var jwt = filter{
 		scopes := ""
 		if len(jwt.Scopes) > 0 {
 			scopes = "; with " + strings.Join(jwt.Scopes, " and ") + " as scopes, else 403"
+		}
+		for _, required := range jwt.Claims {
+			scopes += "; with " + required.Claim + " of " + strings.Join(required.Values, " or ") + ", else 403"
 		}
 		return []string{fmt.Sprintf("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopes)}
 	},
@@ -114,16 +124,42 @@ func tokenRules(env Env) []string {
 		"http-request set-var(txn.jwt_iss) " + text("jwt.iss") + signed,
 		"http-request set-var(txn.jwt_skew) " + param("jwt.skew") + ",add(0)" + signed,
 		"http-request set-var(txn.jwt_now) date" + signed,
-	}, timeRules("exp", "floor", signed), timeRules("nbf", "ceiling", signed), listRules("aud", signed, false), []string{
+	}, timeRules("exp", "floor", signed), timeRules("nbf", "ceiling", signed), listRules("aud", "aud", claim("aud"), signed, false), []string{
 		`http-request set-var-fmt(txn.jwt_aud) "%[` + param("jwt.aud") + `]\n%[var(txn.jwt_aud)]" if { var(txn.jwt_aud) -m found }`,
 		"http-request set-var(txn.jwt_valid) bool(true)" + signed +
 			" { " + claim("iss") + ",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)" + conditions + " { var(txn.jwt_exp),add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
 		"http-request unset-var(txn.jwt_valid) if { var(txn.jwt_nbf_text) -m found } !{ var(txn.jwt_nbf),sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
 	}, refuse(401, "a token is required", "", "!{ req.fhdr_cnt(authorization) gt 0 }"),
-		refuse(401, "the token is not valid", ` error=\"invalid_token\"`, "!{ var(txn.jwt_valid) -m bool }"), listRules("scope", scoped, true), listRules("scp", scoped, true))
+		refuse(401, "the token is not valid", ` error=\"invalid_token\"`, "!{ var(txn.jwt_valid) -m bool }"), listRules("scope", "scope", claim("scope"), scoped, true), listRules("scp", "scp", claim("scp"), scoped, true))
 	rules = append(rules, `http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped)
 	return append(rules, refuse(403, "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`,
 		has("jwt.scopes")+" !{ var(txn.jwt_scopes)"+conditions)...)
+}
+
+func requiredParam(claim string) string { return "jwt.has." + claimWord(claim) }
+
+// requiredRules let only requests pass whose claims are what rules require. Those without a valid token are refused
+// before.
+func requiredRules(env Env) []string {
+	claims := map[string]bool{}
+	for _, rule := range env.Rules {
+		if rule.JWT == nil {
+			continue
+		}
+		for _, required := range rule.JWT.Claims {
+			claims[required.Claim] = true
+		}
+	}
+	var rules []string
+	for _, path := range slices.Sorted(maps.Keys(claims)) {
+		required := has(requiredParam(path))
+		rules = append(rules, "http-request unset-var(txn.jwt_has) if "+required)
+		rules = append(rules, listRules("has", jsonPath(path), claimText(path), " if "+required, false)...)
+		rules = append(rules, `http-request set-var-fmt(txn.jwt_has) "%[`+param(requiredParam(path))+`]\n%[var(txn.jwt_has)]" if `+required)
+		rules = append(rules, env.refuse(403, "the token lacks a claim", ` hdr www-authenticate "Bearer error=\"insufficient_scope\""`,
+			required+" !{ var(txn.jwt_has),map_regm("+env.Paths.Map(ir.ConditionsFile)+") -m found }")...)
+	}
+	return rules
 }
 
 // critical finds the member "crit" in the header of a token, of any type, and what may hide it. HAProxy finds no

@@ -214,7 +214,7 @@ spec:
             - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8, 192.0.2.0/24, "fd00::/8", 198.51.100.0/24], deny: [10.1.0.0/16, "::/0"]}}
             - {type: CORS, cors: {allowOrigins: ["*"]}}
             - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
-            - {type: JWT, jwt: {issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}, requiredScopes: [read, write]}}
+            - {type: JWT, jwt: {issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}, requiredScopes: [read, write], requiredClaims: [{claim: realm.role, values: [a, b]}]}}
             - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: Header, name: X-Key}, {type: QueryParam, name: key}, {type: Cookie, name: k}]}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check, forwardBody: {maxSize: 10}}}
           maxRequestBytes: 10
@@ -250,7 +250,7 @@ func TestExplainClients(t *testing.T) {
 	const others = "filter    RateLimit: 7 requests per second for each client address, else 429\n" +
 		"filter    RateLimit: 100 requests per hour for each value of the cookie id, else 429\n" +
 		"filter    APIKey: a key of Secret partners in cookie k or header x-key or query key, else 401\n" +
-		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403\n" +
+		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403; with realm.role of a or b, else 403\n" +
 		"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\n" +
 		"filter    ExternalAuth: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n" +
 		"filter    ExternalAuth: the Service gets bodies of up to 10 bytes, else the client gets 413\n"
