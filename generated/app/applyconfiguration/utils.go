@@ -121,6 +121,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.JWTClaimHeaderApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JWTKeys"):
 		return &appv1.JWTKeysApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("JWTRequiredClaim"):
+		return &appv1.JWTRequiredClaimApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Listener"):
 		return &appv1.ListenerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ListenerStatus"):

@@ -979,6 +979,14 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.JWTKeys
       default: {}
+    - name: requiredClaims
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.JWTRequiredClaim
+          elementRelationship: associative
+          keys:
+          - claim
     - name: requiredScopes
       type:
         list:
@@ -1008,6 +1016,19 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: remote
       type:
         namedType: gateway.api.app.v1.RemoteJWTKeys
+- name: gateway.api.app.v1.JWTRequiredClaim
+  map:
+    fields:
+    - name: claim
+      type:
+        scalar: string
+      default: ""
+    - name: values
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.Listener
   map:
     fields:

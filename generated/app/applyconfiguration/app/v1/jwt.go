@@ -27,6 +27,8 @@ type JWTApplyConfiguration struct {
 	ClaimsToHeaders []JWTClaimHeaderApplyConfiguration `json:"claimsToHeaders,omitempty"`
 	// The scopes that a token has to have, all of them, in its "scope" or "scp". Others get 403.
 	RequiredScopes []appv1.JWTScope `json:"requiredScopes,omitempty"`
+	// The claims that a token has to have, all of them. Others get 403.
+	RequiredClaims []JWTRequiredClaimApplyConfiguration `json:"requiredClaims,omitempty"`
 	// By how much the clocks of issuer and proxy may differ: up to 300s or 5m.
 	ClockSkew *appv1.JWTClockSkew `json:"clockSkew,omitempty"`
 }
@@ -82,6 +84,19 @@ func (b *JWTApplyConfiguration) WithClaimsToHeaders(values ...*JWTClaimHeaderApp
 func (b *JWTApplyConfiguration) WithRequiredScopes(values ...appv1.JWTScope) *JWTApplyConfiguration {
 	for i := range values {
 		b.RequiredScopes = append(b.RequiredScopes, values[i])
+	}
+	return b
+}
+
+// WithRequiredClaims adds the given value to the RequiredClaims field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RequiredClaims field.
+func (b *JWTApplyConfiguration) WithRequiredClaims(values ...*JWTRequiredClaimApplyConfiguration) *JWTApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRequiredClaims")
+		}
+		b.RequiredClaims = append(b.RequiredClaims, *values[i])
 	}
 	return b
 }
