@@ -82,7 +82,8 @@ func addFilters(filter schema) {
 	addKey(at(filter, "rateLimit", "limits", "key"))
 	addKey(at(filter, "rateLimit", "concurrent", "key"))
 	addAuthHeaders(filter)
-	addKeySource(at(filter, "apiKey", "from"))
+	addCredentialSource(at(filter, "apiKey", "from"))
+	addCredentialSource(at(filter, "jwt", "from"))
 	either(at(filter, "responseOverride", "responses"), "body", "backendRef")
 }
 
@@ -171,8 +172,8 @@ func addAuthHeaders(filter schema) {
 	refuseFraming(at(filter, "externalAuth", "responseHeaders"))
 }
 
-// addKeySource makes the name of a header be one that requests can have and the proxies may remove.
-func addKeySource(source schema) {
+// addCredentialSource makes the name of a header be one that requests can have and the proxies may remove.
+func addCredentialSource(source schema) {
 	name := schema{"pattern": `^[A-Za-z0-9-]+$`}
 	refuseFraming(name)
 	maps.Copy(source, unless(schema{"properties": schema{"name": name}}, "type", "QueryParam", "Cookie"))

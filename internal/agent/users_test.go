@@ -69,7 +69,7 @@ func TestAPIKeys(t *testing.T) {
 	put("shop:"+passwords.Hash("one"), "shop:two")
 	spec := r.spec("api")
 	spec.Routes[0].Rules[0].Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterAPIKey, APIKey: &appv1.APIKey{
-		SecretRef: appv1.ObjectReference{Name: "partners"}, From: []appv1.APIKeySource{{Type: appv1.APIKeyQueryParam, Name: "key"}},
+		SecretRef: appv1.ObjectReference{Name: "partners"}, From: []appv1.CredentialSource{{Type: appv1.CredentialQueryParam, Name: "key"}},
 	}}}
 	r.start(spec)
 	r.expectStatus("/api?key=one", 200)

@@ -298,31 +298,34 @@ type BasicAuth struct {
 type APIKey struct {
 	// Secret has the keys. It is in the namespace of the data plane.
 	Secret string
-	// From are where a key may be, sorted.
-	From []KeyPlace
+	// From are where a key may be.
+	From CredentialPlaces
 	// ClientHeader is the header in which the backend gets the name of the client, in lower case; "": it does not.
 	ClientHeader string
 }
 
-// Wants reports whether a key may be in a header.
-func (k *APIKey) Wants(header string) bool {
-	return slices.Contains(k.From, KeyPlace{InHeader, header})
+// CredentialPlaces are where the key or token of a request may be, sorted.
+type CredentialPlaces []CredentialPlace
+
+// Want reports whether it may be in a header.
+func (p CredentialPlaces) Want(header string) bool {
+	return slices.Contains(p, CredentialPlace{InHeader, header})
 }
 
-// KeyPlace is where a key may be: in the header, parameter or cookie of a name. That of a header is in lower case.
-type KeyPlace struct {
-	In   KeyPlaceType
+// CredentialPlace is one of them: in the header, parameter or cookie of a name. That of a header is in lower case.
+type CredentialPlace struct {
+	In   CredentialPlaceType
 	Name string
 }
 
-// KeyPlaceType is a part of requests.
-type KeyPlaceType string
+// CredentialPlaceType is a part of requests.
+type CredentialPlaceType string
 
 // A header, a parameter of the query, and a cookie.
 const (
-	InHeader KeyPlaceType = "header"
-	InQuery  KeyPlaceType = "query"
-	InCookie KeyPlaceType = "cookie"
+	InHeader CredentialPlaceType = "header"
+	InQuery  CredentialPlaceType = "query"
+	InCookie CredentialPlaceType = "cookie"
 )
 
 // SecretFile is a file of a Secret.
@@ -345,6 +348,8 @@ type JWT struct {
 	Issuer string
 	// Audiences are whom a token may be for.
 	Audiences []string
+	// From are where a token may be.
+	From CredentialPlaces
 	// Keys are sorted by their IDs. KeysFrom is where they are if they are not here; zero: they are.
 	Keys     []JWTKey
 	KeysFrom KeySource

@@ -18,6 +18,10 @@ func (r *rule) addJWT(from *appv1.JWT) {
 	r.JWT = &model.JWT{
 		Issuer: from.Issuer, Audiences: texts(from.Audiences), Scopes: texts(from.RequiredScopes), Skew: duration(cmp.Or(from.ClockSkew, "30s")),
 	}
+	r.JWT.From = model.CredentialPlaces{{In: model.InHeader, Name: authorization}}
+	if len(from.From) > 0 {
+		r.JWT.From = r.credentials(from.From)
+	}
 	setKeys(r.JWT, &from.Keys)
 	r.checkUsers()
 	for _, header := range from.ClaimsToHeaders {

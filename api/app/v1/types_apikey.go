@@ -18,38 +18,9 @@ type APIKey struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
-	From []APIKeySource `json:"from"`
+	From []CredentialSource `json:"from"`
 
 	// The header in which the backend gets the name of the client. What clients send in it is removed.
 	// +optional
 	ClientHeader HeaderName `json:"clientHeader,omitempty"`
 }
-
-// APIKeySource is a part of requests that may be a key.
-type APIKeySource struct {
-	// Which part: a header, a parameter of the query, or a cookie.
-	// +required
-	Type APIKeySourceType `json:"type"`
-
-	// Its name. Upper and lower case are the same for a header alone. In the header Authorization, "Bearer" comes before
-	// the key.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?$`
-	Name string `json:"name"`
-}
-
-// APIKeySourceType is where a key may be.
-//
-// +kubebuilder:validation:Enum=Header;QueryParam;Cookie
-type APIKeySourceType string
-
-const (
-	// APIKeyHeader is a header.
-	APIKeyHeader APIKeySourceType = "Header"
-	// APIKeyQueryParam is a parameter of the query.
-	APIKeyQueryParam APIKeySourceType = "QueryParam"
-	// APIKeyCookie is a cookie.
-	APIKeyCookie APIKeySourceType = "Cookie"
-)

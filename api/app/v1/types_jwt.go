@@ -1,7 +1,8 @@
 package v1
 
 // JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header
-// "Authorization: Bearer". Others get 401, and 403 if a required scope is missing, with the header WWW-Authenticate.
+// "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is missing, with the
+// header WWW-Authenticate.
 //
 // A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
 // its signatures are made by, and not the token.
@@ -19,6 +20,16 @@ type JWT struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	Audiences []JWTAudience `json:"audiences"`
+
+	// Where a request may have its token. One with several tokens gets 401, whatever they are. The backend gets the token.
+	// Without it, in the header Authorization.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	From []CredentialSource `json:"from,omitempty"`
 
 	// The keys that tokens are signed with.
 	// +required

@@ -53,7 +53,7 @@ type RouteRule struct {
 	// +kubebuilder:validation:MaxItems=13
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.requestRedirect)) || self.all(f, has(f.requestRedirect) || has(f.cors) || has(f.pathRegexRewrite))",message="RequestRedirect answers the request, so beside it only CORS and PathRegexRewrite make sense: remove the other filters"
 	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists_one(f, has(f.directResponse)) || size(self) == 2 && self.exists_one(f, has(f.cors))",message="DirectResponse answers the request, so beside it only CORS makes sense: remove the other filters"
-	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt) && !has(f.jwt.from))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.apiKey))",message="BasicAuth and APIKey both say who the client is: remove one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
 	Filters []RuleFilter `json:"filters,omitempty"`

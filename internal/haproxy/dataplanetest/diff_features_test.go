@@ -195,6 +195,7 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"a new key":                        {redirect, token("", "ES256"), token("", "ES256", "other"), ir.ReloadKeys},
 		"a key less":                       {redirect, token("", "ES256", "other"), token("", "other"), ""},
 		"a required scope":                 {redirect, token("", "ES256"), token(", requiredScopes: [read], clockSkew: 1m", "ES256"), ""},
+		"a token in another place":         {redirect, token("", "ES256"), token(", from: [{type: Cookie, name: a}]", "ES256"), ir.ReloadNames},
 		"a required claim":                 {redirect, token("", "ES256"), token(", requiredClaims: [{claim: a, values: [b]}]", "ES256"), ir.ReloadNames},
 		"another value of a claim":         {redirect, token(", requiredClaims: [{claim: a, values: [b]}]", "ES256"), token(", requiredClaims: [{claim: a, values: [c]}]", "ES256"), ""},
 		"a claim for a header":             {redirect, token("", "ES256"), token(", claimsToHeaders: [{claim: sub, header: X-User}]", "ES256"), ir.ReloadNames},

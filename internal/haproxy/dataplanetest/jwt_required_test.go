@@ -40,7 +40,7 @@ func startRequired(t *testing.T) *client {
 }
 
 // TestJWTRequiredClaims: a valid token gets through only if each required claim is one of its values, or has one.
-func TestJWTRequiredClaims(t *testing.T) { //nolint:funlen // a flat table
+func TestJWTRequiredClaims(t *testing.T) {
 	t.Parallel()
 	c := startRequired(t)
 	const verified, staff = `"verified":true`, `"https://example.com/groups":["staff"]`

@@ -49,7 +49,7 @@ var apiKey = filter{
 			p.set(clientParam(key.ClientHeader), "1")
 		}
 		scheme := "APIKey"
-		if key.Wants("authorization") {
+		if key.From.Want(authorization) {
 			scheme = "Bearer"
 		}
 		p.set("apikey.scheme", scheme)
@@ -69,9 +69,7 @@ var apiKey = filter{
 
 func hasAPIKey(rule *routing.Rule) bool { return rule.APIKey != nil }
 
-func keyParam(place model.KeyPlace) string {
-	return "apikey." + string(place.In) + "." + ir.Quote(place.Name, ir.InName)
-}
+func keyParam(place model.CredentialPlace) string { return placeParam("apikey", place) }
 
 func clientParam(header string) string { return "apikey.to." + ir.Quote(header, ir.InName) }
 
@@ -90,15 +88,21 @@ func keyRules(env Env) Rules {
 	const wanted = "{ var(txn.api_secret) -m found }"
 	lookup := "map_str(" + env.Paths.APIKeysMap() + ")"
 	challenge := ` hdr www-authenticate "%[` + param("apikey.scheme") + `]"`
-	places, headers := placesOf(env.Rules), map[string]bool{}
+	places, headers := map[string]model.CredentialPlace{}, map[string]bool{}
 	for _, rule := range env.Rules {
-		if rule.APIKey != nil && rule.APIKey.ClientHeader != "" {
-			headers[rule.APIKey.ClientHeader] = true
+		if rule.APIKey == nil {
+			continue
+		}
+		for _, place := range rule.APIKey.From {
+			places[keyParam(place)] = place
+		}
+		if header := rule.APIKey.ClientHeader; header != "" {
+			headers[header] = true
 		}
 	}
 	rules, remove := []string{"http-request set-var(txn.api_secret) " + param("apikey")}, []string(nil)
 	for _, param := range slices.Sorted(maps.Keys(places)) {
-		rules = append(rules, findLines(places[param])...)
+		rules = append(rules, findLines("txn.api_key", param, places[param], `,regsub('^(?i:bearer) +',)`)...)
 		remove = append(remove, removeLines(env, places[param])...)
 	}
 	rules = slices.Concat(rules,
@@ -121,44 +125,8 @@ func keyRules(env Env) Rules {
 	return Rules{Request: rules}
 }
 
-// placesOf returns where keys may be, by their parameters.
-func placesOf(rules []*routing.Rule) map[string]model.KeyPlace {
-	places := map[string]model.KeyPlace{}
-	for _, rule := range rules {
-		if rule.APIKey == nil {
-			continue
-		}
-		for _, place := range rule.APIKey.From {
-			places[keyParam(place)] = place
-		}
-	}
-	return places
-}
-
-// findLines add the key in a place to txn.api_key. Several keys become a text that is no key.
-func findLines(place model.KeyPlace) []string {
-	name := ir.Quote(place.Name, ir.InName)
-	key, isThere, isTwice := "", "", ""
-	switch place.In {
-	case model.InQuery:
-		key, isThere = "url_param("+name+"),url_dec", "{ url_param("+name+") -m found }"
-		isTwice = isThere + " { query -m reg '(?:^|&)" + regex.Quote(place.Name) + "=.*&" + regex.Quote(place.Name) + "=' }"
-	case model.InCookie:
-		key, isThere, isTwice = "req.cook("+name+")", "{ req.cook_cnt("+name+") gt 0 }", "{ req.cook_cnt("+name+") gt 1 }"
-	default:
-		key, isThere, isTwice = "req.fhdr("+name+")", "{ req.fhdr_cnt("+name+") gt 0 }", "{ req.fhdr_cnt("+name+") gt 1 }"
-		if place.Name == "authorization" {
-			key += `,regsub('^(?i:bearer) +',)`
-		}
-	}
-	return []string{
-		"http-request set-var-fmt(txn.api_key) " + inQuotes("%[var(txn.api_key)]%["+key+"]") + " if " + isThere + " " + has(keyParam(place)),
-		`http-request set-var-fmt(txn.api_key) "%[var(txn.api_key)], and more" if ` + isTwice + " " + has(keyParam(place)),
-	}
-}
-
 // removeLines remove a key from where it is. A query or a header of cookies that had nothing else goes with it.
-func removeLines(env Env, place model.KeyPlace) []string {
+func removeLines(env Env, place model.CredentialPlace) []string {
 	limited, name, pattern := has(keyParam(place)), ir.Quote(place.Name, ir.InName), regex.Quote(place.Name)
 	if env.isShadow {
 		limited = "!" + inShadow + " " + limited

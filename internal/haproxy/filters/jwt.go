@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
 	"gateway/internal/regex"
 	"gateway/internal/routing"
 )
@@ -18,7 +19,8 @@ import (
 // jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map. With
 // "jwt.from", keysets.map names it, so that new keys do not change the rules that need them. "jwt.iss" is the issuer,
 // "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience and the
-// scopes of a token. "jwt.scope" are the scopes as a text. "jwt.has.CLAIM" names the list for a claim. "jwt.to.HEADER"
+// scopes of a token. "jwt.scope" are the scopes as a text. "jwt.PLACE.NAME" is there for each
+// place where a token may be. "jwt.has.CLAIM" names the list for a claim. "jwt.to.HEADER"
 // is the claim for a header.
 //
 // The sender writes the header of a token. It only chooses one of the keys of the rule, and the key decides the
@@ -35,6 +37,9 @@ var jwt = filter{
 			return nil
 		}
 		names := []string{fmt.Sprintf("%q", rule.JWT.KeysFrom)}
+		for _, place := range rule.JWT.From {
+			names = append(names, "token in "+tokenParam(place))
+		}
 		for _, key := range rule.JWT.Keys {
 			names = append(names, keyFile(key))
 		}
@@ -56,6 +61,9 @@ var jwt = filter{
 			p.set("jwt", noKeys)
 		} else {
 			p.set("jwt", in.Content(ir.KeysFile, func() []ir.MapEntry { return keyEntries(jwt.Keys) }))
+		}
+		for _, place := range jwt.From {
+			p.set(tokenParam(place), "1")
 		}
 		p.set("jwt.iss", jwt.Issuer)
 		p.set("jwt.aud", in.List(ir.List{Expressions: anyOf(jwt.Audiences)}))
@@ -110,9 +118,8 @@ func tokenRules(env Env) []string {
 	rules := slices.Concat([]string{
 		"http-request set-var(txn.jwt_keys) " + param("jwt") + limited,
 		"http-request set-var(txn.jwt_keys) " + text("jwt.from") + ",map_str(" + paths.Map(ir.KeySetsFile) + "," + noKeys + ") if " + has("jwt.from"),
-	}, env.refuse(503, "the keys of tokens are not known", "", has("jwt")+" { var(txn.jwt_keys) -m str "+noKeys+" }"), []string{
-		"http-request set-var(txn.jwt) req.fhdr(authorization),word(2,' ')" + limited +
-			" { req.fhdr_cnt(authorization) eq 1 } { req.fhdr(authorization) -m reg '^(?i:bearer) +[A-Za-z0-9_-]++[.][A-Za-z0-9_-]++[.][A-Za-z0-9_-]++$' }",
+	}, env.refuse(503, "the keys of tokens are not known", "", has("jwt")+" { var(txn.jwt_keys) -m str "+noKeys+" }"), sentRules(env), []string{
+		"http-request set-var(txn.jwt) var(txn.jwt_sent) if { var(txn.jwt_sent) -m reg '^[A-Za-z0-9_-]++[.][A-Za-z0-9_-]++[.][A-Za-z0-9_-]++$' }",
 		"http-request set-var(txn.jwt_kid) var(txn.jwt),jwt_header_query($.kid),sha2(256),hex",
 		"http-request set-var(txn.jwt_key) var(txn.jwt_keys),concat(/,txn.jwt_kid),map_str(" + paths.Map(ir.KeysFile) + ") if { var(txn.jwt_kid) -m found }",
 		"http-request set-var(txn.jwt_alg) var(txn.jwt_key),field(1,/)",
@@ -129,11 +136,31 @@ func tokenRules(env Env) []string {
 		"http-request set-var(txn.jwt_valid) bool(true)" + signed +
 			" { " + claim("iss") + ",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)" + conditions + " { var(txn.jwt_exp),add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
 		"http-request unset-var(txn.jwt_valid) if { var(txn.jwt_nbf_text) -m found } !{ var(txn.jwt_nbf),sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
-	}, refuse(401, "a token is required", "", "!{ req.fhdr_cnt(authorization) gt 0 }"),
+	}, refuse(401, "a token is required", "", "!{ var(txn.jwt_sent) -m found }"),
 		refuse(401, "the token is not valid", ` error=\"invalid_token\"`, "!{ var(txn.jwt_valid) -m bool }"), listRules("scope", "scope", claim("scope"), scoped, true), listRules("scp", "scp", claim("scp"), scoped, true))
 	rules = append(rules, `http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped)
 	return append(rules, refuse(403, "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`,
 		has("jwt.scopes")+" !{ var(txn.jwt_scopes)"+conditions)...)
+}
+
+func tokenParam(place model.CredentialPlace) string { return placeParam("jwt", place) }
+
+// sentRules set txn.jwt_sent to the token of a request. In Authorization, one without the scheme is none.
+func sentRules(env Env) []string {
+	places := map[string]model.CredentialPlace{}
+	for _, rule := range env.Rules {
+		if rule.JWT == nil {
+			continue
+		}
+		for _, place := range rule.JWT.From {
+			places[tokenParam(place)] = place
+		}
+	}
+	var rules []string
+	for _, param := range slices.Sorted(maps.Keys(places)) {
+		rules = append(rules, findLines("txn.jwt_sent", param, places[param], `,regsub('^(?!(?i:bearer) )','no token: '),regsub('^(?i:bearer) +',)`)...)
+	}
+	return rules
 }
 
 func requiredParam(claim string) string { return "jwt.has." + claimWord(claim) }

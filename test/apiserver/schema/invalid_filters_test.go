@@ -222,6 +222,8 @@ var fixedFilters = []refusal{
 	{"an audience that begins with a comma", "", jwt + "issuer: a, audiences: [','], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences[0]: Invalid value"}},
 	{"a scope with a space", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredScopes: ['a b']}}]}]}]}", []string{filter0 + ".jwt.requiredScopes[0]: Invalid value: \"a b\""}},
 	{"more scopes than eight", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredScopes: [" + repeat(9, "a%d", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.requiredScopes: Too many: 9: must have at most 8 items"}},
+	{"a token in no place", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, from: []}}]}]}]}", []string{filter0 + ".jwt.from: Invalid value: 0"}},
+	{"a token as the length", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, from: [{type: Header, name: Content-Length}]}}]}]}]}", []string{filter0 + ".jwt.from[0].name: Invalid value: \"Content-Length\"", "frame a message"}},
 	{"a claim of no value", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [{claim: a, values: []}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values: Invalid value: 0"}},
 	{"a claim of a value with a quote", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [{claim: a, values: ['a\"b']}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values[0]: Invalid value"}},
 	{"a claim of a value with a backslash", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [{claim: a, values: ['a\\b']}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values[0]: Invalid value"}},

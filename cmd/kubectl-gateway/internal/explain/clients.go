@@ -47,11 +47,17 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 	switch key := rule.APIKey; {
 	case key != nil && site.LacksKeys(key.Secret):
 		add("APIKey", "503: APIKey: Secret %s has no keys", key.Secret)
-	case key != nil && !hasKey(r, key):
+	case key != nil && !hasOne(r, key.From):
 		add("APIKey", "401: APIKey: the request does not have one key in its place")
 	}
-	if rule.JWT != nil && !authorizes(r, "Bearer") {
-		add("JWT", unauthorized, "JWT", "Bearer")
+	switch jwt := rule.JWT; {
+	case jwt == nil:
+	case len(jwt.From) == 1 && jwt.From.Want("authorization"):
+		if !authorizes(r, "Bearer") {
+			add("JWT", unauthorized, "JWT", "Bearer")
+		}
+	case !hasOne(r, jwt.From):
+		add("JWT", "401: JWT: the request does not have one token in its place")
 	}
 	return all
 }
@@ -62,11 +68,11 @@ func authorizes(r request, scheme string) bool {
 	return len(values) == 1 && strings.HasPrefix(strings.ToLower(values[0]), strings.ToLower(scheme)+" ")
 }
 
-// hasKey reports whether a request has one key, whatever it is.
-func hasKey(r request, key *model.APIKey) bool {
+// hasOne reports whether a request has one key or token, whatever it is.
+func hasOne(r request, places model.CredentialPlaces) bool {
 	keys := 0
 	cookies, _ := http.ParseCookie(strings.Join(r.Header["cookie"], "; "))
-	for _, place := range key.From {
+	for _, place := range places {
 		switch place.In {
 		case model.InHeader:
 			keys += len(r.Header[place.Name])
