@@ -25,8 +25,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.AllowedRoutesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("APIKey"):
 		return &appv1.APIKeyApplyConfiguration{}
-	case v1.SchemeGroupVersion.WithKind("APIKeySource"):
-		return &appv1.APIKeySourceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AttachedNamespace"):
 		return &appv1.AttachedNamespaceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Attachments"):
@@ -71,6 +69,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ConnectionRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CORS"):
 		return &appv1.CORSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CredentialSource"):
+		return &appv1.CredentialSourceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DirectResponse"):
 		return &appv1.DirectResponseApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ErrorPage"):

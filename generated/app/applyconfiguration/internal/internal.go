@@ -35,7 +35,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         list:
           elementType:
-            namedType: gateway.api.app.v1.APIKeySource
+            namedType: gateway.api.app.v1.CredentialSource
           elementRelationship: associative
           keys:
           - type
@@ -44,17 +44,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.ObjectReference
       default: {}
-- name: gateway.api.app.v1.APIKeySource
-  map:
-    fields:
-    - name: name
-      type:
-        scalar: string
-      default: ""
-    - name: type
-      type:
-        scalar: string
-      default: ""
 - name: gateway.api.app.v1.AccessLog
   map:
     fields:
@@ -459,6 +448,17 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ConnectionBackendRef
           elementRelationship: atomic
+- name: gateway.api.app.v1.CredentialSource
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: type
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.DirectResponse
   map:
     fields:
@@ -971,6 +971,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clockSkew
       type:
         scalar: string
+    - name: from
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.CredentialSource
+          elementRelationship: associative
+          keys:
+          - type
+          - name
     - name: issuer
       type:
         scalar: string

@@ -21,7 +21,7 @@ type APIKeyApplyConfiguration struct {
 	// The Secret with the keys, in the Gateway's namespace.
 	SecretRef *ObjectReferenceApplyConfiguration `json:"secretRef,omitempty"`
 	// Where a request may have its key. One with several keys gets 401, whatever they are.
-	From []APIKeySourceApplyConfiguration `json:"from,omitempty"`
+	From []CredentialSourceApplyConfiguration `json:"from,omitempty"`
 	// The header in which the backend gets the name of the client. What clients send in it is removed.
 	ClientHeader *appv1.HeaderName `json:"clientHeader,omitempty"`
 }
@@ -43,7 +43,7 @@ func (b *APIKeyApplyConfiguration) WithSecretRef(value *ObjectReferenceApplyConf
 // WithFrom adds the given value to the From field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the From field.
-func (b *APIKeyApplyConfiguration) WithFrom(values ...*APIKeySourceApplyConfiguration) *APIKeyApplyConfiguration {
+func (b *APIKeyApplyConfiguration) WithFrom(values ...*CredentialSourceApplyConfiguration) *APIKeyApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithFrom")

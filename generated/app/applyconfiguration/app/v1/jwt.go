@@ -12,7 +12,8 @@ import (
 // with apply.
 //
 // JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header
-// "Authorization: Bearer". Others get 401, and 403 if a required scope is missing, with the header WWW-Authenticate.
+// "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is missing, with the
+// header WWW-Authenticate.
 //
 // A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
 // its signatures are made by, and not the token.
@@ -21,6 +22,9 @@ type JWTApplyConfiguration struct {
 	Issuer *string `json:"issuer,omitempty"`
 	// Whom a token may be for: one of these has to be its "aud", or in it.
 	Audiences []appv1.JWTAudience `json:"audiences,omitempty"`
+	// Where a request may have its token. One with several tokens gets 401, whatever they are. The backend gets the token.
+	// Without it, in the header Authorization.
+	From []CredentialSourceApplyConfiguration `json:"from,omitempty"`
 	// The keys that tokens are signed with.
 	Keys *JWTKeysApplyConfiguration `json:"keys,omitempty"`
 	// Headers that tell the backend what a token says. Headers of these names that clients send are removed.
@@ -53,6 +57,19 @@ func (b *JWTApplyConfiguration) WithIssuer(value string) *JWTApplyConfiguration 
 func (b *JWTApplyConfiguration) WithAudiences(values ...appv1.JWTAudience) *JWTApplyConfiguration {
 	for i := range values {
 		b.Audiences = append(b.Audiences, values[i])
+	}
+	return b
+}
+
+// WithFrom adds the given value to the From field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the From field.
+func (b *JWTApplyConfiguration) WithFrom(values ...*CredentialSourceApplyConfiguration) *JWTApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFrom")
+		}
+		b.From = append(b.From, *values[i])
 	}
 	return b
 }

@@ -8,28 +8,28 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// APIKeySourceApplyConfiguration represents a declarative configuration of the APIKeySource type for use
+// CredentialSourceApplyConfiguration represents a declarative configuration of the CredentialSource type for use
 // with apply.
 //
-// APIKeySource is a part of requests that may be a key.
-type APIKeySourceApplyConfiguration struct {
+// CredentialSource is a part of requests that may be a key or token.
+type CredentialSourceApplyConfiguration struct {
 	// Which part: a header, a parameter of the query, or a cookie.
-	Type *appv1.APIKeySourceType `json:"type,omitempty"`
+	Type *appv1.CredentialSourceType `json:"type,omitempty"`
 	// Its name. Upper and lower case are the same for a header alone. In the header Authorization, "Bearer" comes before
-	// the key.
+	// the key or token.
 	Name *string `json:"name,omitempty"`
 }
 
-// APIKeySourceApplyConfiguration constructs a declarative configuration of the APIKeySource type for use with
+// CredentialSourceApplyConfiguration constructs a declarative configuration of the CredentialSource type for use with
 // apply.
-func APIKeySource() *APIKeySourceApplyConfiguration {
-	return &APIKeySourceApplyConfiguration{}
+func CredentialSource() *CredentialSourceApplyConfiguration {
+	return &CredentialSourceApplyConfiguration{}
 }
 
 // WithType sets the Type field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Type field is set to the value of the last call.
-func (b *APIKeySourceApplyConfiguration) WithType(value appv1.APIKeySourceType) *APIKeySourceApplyConfiguration {
+func (b *CredentialSourceApplyConfiguration) WithType(value appv1.CredentialSourceType) *CredentialSourceApplyConfiguration {
 	b.Type = &value
 	return b
 }
@@ -37,7 +37,7 @@ func (b *APIKeySourceApplyConfiguration) WithType(value appv1.APIKeySourceType) 
 // WithName sets the Name field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Name field is set to the value of the last call.
-func (b *APIKeySourceApplyConfiguration) WithName(value string) *APIKeySourceApplyConfiguration {
+func (b *CredentialSourceApplyConfiguration) WithName(value string) *CredentialSourceApplyConfiguration {
 	b.Name = &value
 	return b
 }
