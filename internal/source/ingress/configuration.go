@@ -78,7 +78,8 @@ var Keys = []Row{
 	{"proxy-add-original-uri-header", Lost, "backends get no X-Original-Uri", nil, "false"},
 	{"retry-non-idempotent", Differs, "a request is tried again if the backend cannot have begun with it, or by status", nil, "false"},
 	{"enable-ocsp", Lost, "no OCSP answers are stapled", nil, "false"},
-	{"http-snippet server-snippet location-snippet", Closed, noSnippets, nil, ""},
+	{"http-snippet server-snippet", Differs, "more_set_headers and more_clear_headers with fixed values. One with any other directive is closed", setGlobalSnippet, ""},
+	{"location-snippet", Closed, noSnippets, nil, ""},
 	{"main-snippet stream-snippet", Lost, noSnippets, nil, ""},
 	{"use-geoip use-geoip2 geoip2-autoreload-in-minutes", Lost, "there is no database of addresses", nil, "true|false|0"},
 	{"bind-address", Lost, "proxies listen on all addresses of their pods", nil, ""},
@@ -286,13 +287,16 @@ func (c *configuration) variables() []appv1.HeaderVariable {
 // ofProxy are headers that nginx replaces, and that backends may believe. No filter can set them to what nginx does.
 var ofProxy = []appv1.ModifiedHeaderName{"X-Original-Forwarded-For", "X-Original-Forwarded-Host", "X-Forwarded-Scheme", "X-Scheme"}
 
+const hsts = "Strict-Transport-Security"
+
 // gatewayConfig returns what the Gateway API has no fields for.
 func (s *site) gatewayConfig() *appv1.GatewayConfig {
 	c := &s.configuration
 	config := &appv1.GatewayConfig{Spec: *c.config.DeepCopy()}
 	response := *c.responseHeaders.DeepCopy()
-	if c.hsts != "" && len(s.listeners) > 0 && len(response.Set) < maxHeaders {
-		response.Set = append(response.Set, appv1.Header{Name: "Strict-Transport-Security", Value: c.hsts})
+	isSet := slices.ContainsFunc(response.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), hsts) })
+	if c.hsts != "" && len(s.listeners) > 0 && len(response.Set) < maxHeaders && !isSet {
+		response.Set = append(response.Set, appv1.Header{Name: hsts, Value: c.hsts})
 	}
 	filters := &config.Spec.Filters
 	if len(c.blocked) > 0 {

@@ -37,7 +37,36 @@ func setSnippet(s *settings, value string) string {
 const maxSnippet = maxHeaders - 5
 
 // setServerSnippet carries over what a snippet does to the answers of all paths of a host, of any Ingress.
-func setServerSnippet(s *settings, value string) string {
+func setServerSnippet(s *settings, value string) (text string) {
+	s.serverHeaders, text = s.serverSnippet(value)
+	return text
+}
+
+// setGlobalSnippet carries over what a snippet of the ConfigMap does to all answers.
+func setGlobalSnippet(s *settings, value string) string {
+	headers, text := s.serverSnippet(value)
+	if headers == nil {
+		return text
+	}
+	to := &s.responseHeaders
+	for _, header := range headers.Set { // the last one counts
+		to.Set = slices.DeleteFunc(to.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), string(header.Name)) })
+		to.Set = append(to.Set, appv1.Header{Name: appv1.ModifiedHeaderName(header.Name), Value: header.Value})
+	}
+	for _, name := range headers.Remove {
+		if !slices.Contains(to.Remove, appv1.ModifiedHeaderName(name)) {
+			to.Remove = append(to.Remove, appv1.ModifiedHeaderName(name))
+		}
+	}
+	if most := maxHeaders - 1; len(to.Set) > most || len(to.Remove) > maxHeaders { // there is Strict-Transport-Security, too
+		*to = appv1.HeaderFilter{}
+		return s.close(s.annotation, fmt.Sprintf("all keys together change up to %d headers", most))
+	}
+	return ""
+}
+
+// serverSnippet returns what a snippet does to answers, or nil and why its paths are closed.
+func (s *settings) serverSnippet(value string) (*gatewayv1.HTTPHeaderFilter, string) {
 	directives, rest := parseSnippet(value)
 	headers := snippet{s: s}
 	for _, d := range directives {
@@ -46,10 +75,9 @@ func setServerSnippet(s *settings, value string) string {
 		}
 	}
 	if rest != "" {
-		return s.close(s.annotation, fmt.Sprintf("%s cannot be given: a snippet of the server may have more_set_headers and more_clear_headers, each name once", rest))
+		return nil, s.close(s.annotation, fmt.Sprintf("%s cannot be given: a snippet of the server may have more_set_headers and more_clear_headers, each name once", rest))
 	}
-	s.serverHeaders = &headers.response
-	return ""
+	return &headers.response, ""
 }
 
 // addServerHeaders adds what a snippet of the server does to headers of which the location says nothing.

@@ -1,12 +1,15 @@
 package ingress
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
 )
 
 // changes tells what a rule does to headers.
@@ -120,6 +123,27 @@ func TestServerSnippets(t *testing.T) {
 		}
 		if want = append(want, "/other"); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("%s: got %q, want %q", snippet, got, want)
+		}
+	}
+}
+
+// TestSnippetsOfAll are those of the ConfigMap: they change headers of all answers, or close everything.
+func TestSnippetsOfAll(t *testing.T) {
+	for data, want := range map[string]string{
+		`{server-snippet: "more_set_headers 'X-A: b';", http-snippet: "more_clear_headers Server;"}`:          `{"set":[{"name":"X-A","value":"b"}],"remove":["Server"]} Service web`,
+		`{server-snippet: "more_set_headers 'X-A: b';", http-snippet: "more_set_headers 'x-a: c' 'X-C: d';"}`: `{"set":[{"name":"X-C","value":"d"},{"name":"X-A","value":"b"}]} Service web`,
+		`{server-snippet: "deny all;"}`: "null 503",
+	} {
+		result := convertText(t, "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: controller}, data: "+data+"}\n---"+pathOf(home, "web", "a.test", "/", ""))
+		var headers *appv1.HeaderFilter
+		for _, filter := range objects[*appv1.GatewayConfig](result)[0].Spec.Filters {
+			if filter.ResponseHeaderModifier != nil {
+				headers = filter.ResponseHeaderModifier
+			}
+		}
+		content, err := json.Marshal(headers)
+		if rules := flatten(result); err != nil || string(content)+" "+rules[0].answer() != want {
+			t.Errorf("%s: got %s %s (%v), want %s", data, content, rules[0].answer(), err, want)
 		}
 	}
 }
