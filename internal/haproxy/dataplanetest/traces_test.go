@@ -150,8 +150,8 @@ func TestWithoutTracing(t *testing.T) {
 	}
 }
 
-// TestSampledRequests: HAProxy sends the agent a line about each sampled request, and about no other. Lines are numbered
-// as they come, and JSON, whatever a client sends.
+// TestSampledRequests: HAProxy sends the agent a line about each sampled request, and about no other. Lines are
+// numbered as they come, and JSON, whatever a client sends.
 func TestSampledRequests(t *testing.T) {
 	t.Parallel()
 	g := startTracing(t, "192.0.2.0/24", trustsLoopback)

@@ -51,9 +51,9 @@ const (
 	contextIDs    = `-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}`
 )
 
-// traceLines give each request its place in a trace. txn.trace is TRACE-SPAN. Of a new trace, both are from txn.id, which
-// is a new UUID before these lines: more random numbers would take more time than all else here. A trace that is not
-// continued has no state (section 3.3).
+// traceLines give each request its place in a trace. txn.trace is TRACE-SPAN. Of a new trace, both are from txn.id,
+// which is a new UUID before these lines: more random numbers would take more time than all else here. A trace that is
+// not continued has no state (section 3.3).
 //
 // Others than trusted proxies do not decide about what is sampled: a parent that is sampled costs a span here, and most
 // likely one in each service behind.

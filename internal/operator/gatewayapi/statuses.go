@@ -194,8 +194,8 @@ func merge(conditions *[]metav1.Condition, wanted []metav1.Condition, now metav1
 	}
 }
 
-// ownConditions are the types of conditions of listeners, and of entries of routes and policies, that are set here. Those
-// of other types belong to others.
+// ownConditions are the types of conditions of listeners, and of entries of routes and policies, that are set here.
+// Those of other types belong to others.
 var ownConditions = []string{
 	string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerConditionProgrammed),
 	string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerConditionConflicted),

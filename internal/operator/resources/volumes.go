@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth and SECRET/api-keys, for each Secret.
+	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth and SECRET/api-keys, for each
+	// Secret.
 	secretsDir = "/etc/gateway/secrets"
 
 	secretsVolume      = "secrets"
