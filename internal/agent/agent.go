@@ -230,7 +230,7 @@ func (a *Agent) pass(ctx context.Context) {
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
 	observed := a.observe(ctx, time.Now())
-	a.observeTracing()
+	a.tracer.Update(a.inputs.table)
 	if observed {
 		next := a.chooseAction(ctx, time.Now())
 		changed, err := a.act(ctx, next)

@@ -42,15 +42,6 @@ func (a *Agent) serveTraces(ctx context.Context) error {
 	return nil
 }
 
-// observeTracing tells where spans go.
-func (a *Agent) observeTracing() {
-	endpoint := ""
-	if tracing := a.inputs.table.Tracing; tracing != nil {
-		endpoint = tracing.Endpoint
-	}
-	a.tracer.SetEndpoint(endpoint)
-}
-
 // listen listens on a Unix socket, which an agent before may have left.
 func listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.RemoveAll(path); err != nil {

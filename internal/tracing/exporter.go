@@ -13,6 +13,7 @@ import (
 
 	"gateway/internal/logging"
 	"gateway/internal/ring"
+	"gateway/internal/routing"
 	"gateway/internal/version"
 )
 
@@ -33,8 +34,8 @@ type Exporter struct {
 	resource *resourcepb.Resource
 	queue    chan *line
 	client   client
-	// endpoint is the collector's host and port; "": there is none.
-	endpoint atomic.Pointer[string]
+	// table is the newest one.
+	table atomic.Pointer[routing.Table]
 	// failing says that the collector did not take the last batch.
 	failing bool
 }
@@ -45,12 +46,12 @@ func New(source Source) *Exporter {
 		text("service.name", source.Gateway), text("service.namespace", source.Namespace), text("service.instance.id", source.PodUID),
 		text("k8s.namespace.name", source.Namespace), text("k8s.pod.name", source.Pod), text("k8s.pod.uid", source.PodUID),
 	}}}
-	e.SetEndpoint("")
+	e.Update(routing.Table{})
 	return e
 }
 
-// SetEndpoint says where the collector is.
-func (e *Exporter) SetEndpoint(endpoint string) { e.endpoint.Store(&endpoint) }
+// Update takes a table in, which says where the collector is, and what paths rules have.
+func (e *Exporter) Update(table routing.Table) { e.table.Store(&table) }
 
 // Serve takes in the lines of HAProxy's workers until ctx ends.
 func (e *Exporter) Serve(ctx context.Context, listener net.Listener) {
@@ -71,7 +72,7 @@ func (e *Exporter) connected() func(text []byte) {
 		select {
 		case e.queue <- l:
 		default:
-			lose(lostInQueue, len(l.spans()))
+			lose(lostInQueue, len(l.spans("")))
 		}
 	}
 }
@@ -135,19 +136,19 @@ func (e *Exporter) queued() []*line {
 
 // send sends a batch. It counts the spans that the collector does not have afterwards.
 func (e *Exporter) send(ctx context.Context, batch []*line) {
-	endpoint := *e.endpoint.Load()
-	if endpoint == "" || len(batch) == 0 {
-		return // without an endpoint, tracing was switched off
+	table := e.table.Load()
+	if table.Tracing == nil || len(batch) == 0 {
+		return // tracing was switched off
 	}
 	scope := &tracepb.ScopeSpans{Scope: &commonpb.InstrumentationScope{Name: "gateway", Version: version.String()}}
 	for _, l := range batch {
-		scope.Spans = append(scope.Spans, l.spans()...)
+		scope.Spans = append(scope.Spans, l.spans(l.routePath(table))...)
 	}
 	// An ExportTraceServiceRequest has the same form, and its package comes with all of gRPC.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{Resource: e.resource, ScopeSpans: []*tracepb.ScopeSpans{scope}}}})
 	rejected := 0
 	if err == nil {
-		rejected, err = e.client.post(ctx, "http://"+endpoint+"/v1/traces", body)
+		rejected, err = e.client.post(ctx, "http://"+table.Tracing.Endpoint+"/v1/traces", body)
 	}
 	if err != nil {
 		rejected = len(scope.Spans)

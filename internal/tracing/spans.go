@@ -8,6 +8,8 @@ import (
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"gateway/internal/routing"
 )
 
 // Attributes are as in OpenTelemetry's semantic conventions for HTTP, which GEP-5253 of the Gateway API names. Those of
@@ -23,15 +25,25 @@ const (
 // versionNames are those of HTTP's versions.
 var versionNames = map[string]string{"1.0": "1.0", "1.1": "1.1", "2.0": "2", "3.0": "3"}
 
-// spans returns the spans of a request, the one of the kind SERVER first.
-func (l *line) spans() []*tracepb.Span {
+// routePath returns the path that the rule of a request has in a table; "": that is not known.
+func (l *line) routePath(table *routing.Table) string {
+	rule, err := strconv.Atoi(l.Rule)
+	if err != nil {
+		return ""
+	}
+	return table.RoutePath(l.Listener, l.Host, l.Route, rule, l.Path)
+}
+
+// spans returns the spans of a request, the one of the kind SERVER first. routePath is the path of its rule.
+func (l *line) spans(routePath string) []*tracepb.Span {
 	server := l.span(tracepb.Span_SPAN_KIND_SERVER, l.SpanID)
 	server.ParentSpanId, server.Flags = l.ParentID, flags|isRemote
 	server.Name = method(l.Method)
-	if known(l.Route) {
-		server.Name += " " + l.Route
-	}
 	server.Attributes = append(server.Attributes, l.serverAttributes()...)
+	if routePath != "" {
+		server.Name += " " + routePath
+		server.Attributes = append(server.Attributes, text("http.route", routePath))
+	}
 	l.end(server, 500)
 	address, err := netip.ParseAddr(l.ServerAddress)
 	if err != nil {

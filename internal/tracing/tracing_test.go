@@ -20,7 +20,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"gateway/internal/model"
 	"gateway/internal/ring"
+	"gateway/internal/routing"
 )
 
 // proxied is a line about a request that took 5 ms, of which the backend had the last 3 ms.
@@ -64,7 +66,7 @@ func mustParse(t *testing.T, text string) *line {
 
 // TestSpans: the backend's span is in the span of the request, which is in that of the client.
 func TestSpans(t *testing.T) {
-	spans := mustParse(t, proxied).spans()
+	spans := mustParse(t, proxied).spans("/cart")
 	if len(spans) != 2 {
 		t.Fatalf("%d spans, want 2", len(spans))
 	}
@@ -74,7 +76,7 @@ func TestSpans(t *testing.T) {
 			t.Errorf("got %v", span)
 		}
 	}
-	if server.Kind != tracepb.Span_SPAN_KIND_SERVER || server.Name != "GET shop/web" || server.StartTimeUnixNano != 1795885703458207000 ||
+	if server.Kind != tracepb.Span_SPAN_KIND_SERVER || server.Name != "GET /cart" || server.StartTimeUnixNano != 1795885703458207000 ||
 		hex.EncodeToString(server.SpanId) != "eb6370e1f5d3508a" || hex.EncodeToString(server.ParentSpanId) != "00f067aa0ba902b7" || server.Flags != 0x301 {
 		t.Errorf("the request's span is %v", server)
 	}
@@ -86,7 +88,7 @@ func TestSpans(t *testing.T) {
 		"http.request.method": "GET", "url.scheme": "https", "url.path": "/cart", "http.response.status_code": "200", "network.protocol.version": "2",
 		"client.address": "192.0.2.1", "client.port": "55964", "network.peer.address": "192.0.2.1", "network.peer.port": "55964",
 		"server.address": "shop.example.com", "server.port": "443", "user_agent.original": "curl",
-		"gateway.listener": "https", "gateway.route": "shop/web", "gateway.rule": "0", "gateway.backend": "shop_web_80",
+		"gateway.listener": "https", "gateway.route": "shop/web", "gateway.rule": "0", "gateway.backend": "shop_web_80", "http.route": "/cart",
 	}; !maps.Equal(got, want) {
 		t.Errorf("the request's span has %v, want %v", got, want)
 	}
@@ -119,7 +121,7 @@ func TestSpansOfOtherRequests(t *testing.T) {
 		"a method of its own":  {with("method", `"BREW"`), []map[string]string{{"http.request.method": "_OTHER", "http.request.method_original": "BREW"}, {"http.request.method": "_OTHER"}}},
 		"a socket of the pod":  {with("serverAddress", `"unix"`), []map[string]string{{}}},
 	} {
-		spans := mustParse(t, test.line).spans()
+		spans := mustParse(t, test.line).spans("")
 		if len(spans) != len(test.want) {
 			t.Errorf("%s: %d spans, want %d", name, len(spans), len(test.want))
 			continue
@@ -177,6 +179,11 @@ func startCollector(t *testing.T, answer func(w http.ResponseWriter, n int) bool
 	return c
 }
 
+// tableOf returns a table whose collector is at an address.
+func tableOf(address string) routing.Table {
+	return routing.Table{Settings: model.Settings{Tracing: &model.Tracing{Endpoint: strings.TrimPrefix(address, "http://")}}}
+}
+
 // counted returns how many spans were exported and lost.
 func counted(t *testing.T) (taken, gone int) {
 	t.Helper()
@@ -199,7 +206,7 @@ func export(t *testing.T, address string, requests int) (taken, gone int) {
 	t.Helper()
 	e := New(Source{"shop", "web", "web-1", "uid"})
 	e.client.backoff.Duration = time.Millisecond
-	e.SetEndpoint(strings.TrimPrefix(address, "http://"))
+	e.Update(tableOf(address))
 	takenBefore, goneBefore := counted(t)
 	var frames strings.Builder
 	for i := range requests {
@@ -300,7 +307,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // the metrics are those of t
 		return true
 	})
 	e := New(Source{})
-	e.SetEndpoint(strings.TrimPrefix(c.URL, "http://"))
+	e.Update(tableOf(c.URL))
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { e.Run(ctx) })
@@ -326,7 +333,7 @@ func BenchmarkLine(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := proto.Marshal(&tracepb.ScopeSpans{Spans: l.spans()}); err != nil {
+		if _, err := proto.Marshal(&tracepb.ScopeSpans{Spans: l.spans("")}); err != nil {
 			b.Fatal(err)
 		}
 	}

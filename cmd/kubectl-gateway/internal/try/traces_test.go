@@ -48,7 +48,7 @@ func TestTraces(t *testing.T) {
 	}
 	// Kind 2 is SERVER, and 3 is CLIENT.
 	parent := client
-	for _, want := range []span{{service: "shop", Name: "GET shop", Kind: 2}, {service: "shop", Name: "GET", Kind: 3}, {service: "backend", Name: "GET", Kind: 2}} {
+	for _, want := range []span{{service: "shop", Name: "GET /", Kind: 2}, {service: "shop", Name: "GET", Kind: 3}, {service: "backend", Name: "GET", Kind: 2}} {
 		got := spans.in(t, parent)
 		parent, want.TraceID, want.SpanID, want.ParentSpanID = got.SpanID, trace, got.SpanID, parent
 		if got != want {
