@@ -47,11 +47,13 @@ func TestTraces(t *testing.T) {
 func (r *rig) ask(count int, to *traceCollector) {
 	r.t.Helper()
 	trace := fmt.Sprintf("%032x", rand.Uint64())
+	// A worker before a reload answers on connections that it has, as it was told then.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for range count {
 		request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", r.port), http.NoBody)
 		r.must(err)
 		request.Header.Set("Traceparent", "00-"+trace+"-00f067aa0ba902b7-00")
-		response, err := http.DefaultClient.Do(request)
+		response, err := client.Do(request)
 		r.must(err)
 		_ = response.Body.Close()
 	}
