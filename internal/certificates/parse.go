@@ -159,6 +159,9 @@ func Join(certificate, key []byte) (joined []byte, problem string) {
 	}
 	public, private := Encode(chain), pem.EncodeToMemory(block)
 	if chain[0].PublicKeyAlgorithm != x509.UnknownPublicKeyAlgorithm {
+		if !isKey(block.Bytes) {
+			return nil, KeyFile + " holds a private key that cannot be read"
+		}
 		if _, err := tls.X509KeyPair(public, private); err != nil {
 			if n := ownerOf(chain, private); n > 0 {
 				return nil, fmt.Sprintf("%s begins with another certificate than that of %s, which is certificate %d: put it first, and after it each one that signed the one before",
@@ -168,6 +171,14 @@ func Join(certificate, key []byte) (joined []byte, problem string) {
 		}
 	}
 	return append(public, private...), ""
+}
+
+// isKey reports whether DER is a private key in one of the forms that crypto/tls reads.
+func isKey(der []byte) bool {
+	_, pkcs8 := x509.ParsePKCS8PrivateKey(der)
+	_, pkcs1 := x509.ParsePKCS1PrivateKey(der)
+	_, sec1 := x509.ParseECPrivateKey(der)
+	return pkcs8 == nil || pkcs1 == nil || sec1 == nil
 }
 
 // ownerOf returns the index of the certificate for a private key, -1 if there is none.

@@ -122,7 +122,7 @@ func TestJoin(t *testing.T) {
 		"parameters before the key": {one.Certificate, slices.Concat([]byte(parameters), one.Key), one.Certificate, ""},
 		"another's key":             {one.Certificate, two.Key, nil, wrong + "private key does not match public key"},
 		"a key of another kind":     {one.Certificate, rsa.Key, nil, wrong + "private key type does not match public key type"},
-		"a key that is none":        {one.Certificate, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), nil, wrong + "failed to parse private key"},
+		"a key that is none":        {one.Certificate, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), nil, "tls.key holds a private key that cannot be read"},
 		"no key":                    {one.Certificate, nil, nil, "it has no tls.key"},
 		"no PEM":                    {one.Certificate, []byte("100%"), nil, "tls.key holds no private key"},
 		"a certificate for a key":   {one.Certificate, one.Certificate, nil, "tls.key holds no private key"},
