@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,7 +50,8 @@ func buildEcho(t *testing.T) string {
 // ports of the echo program, as the suite's manifests have them, and the variables that choose others.
 var echoPorts = map[int32][]string{3000: {"HTTP_PORT", "TCP_PORT"}, 3001: {"H2C_PORT"}, 8443: {"HTTPS_PORT", "TLS_PORT"}}
 
-// startPods starts the pods of Deployments that do not run yet. Their Secrets have to exist before.
+// startPods starts the pods of Deployments that do not run yet, but for those that serve UDP alone. Their Secrets have
+// to exist before.
 func (s *cluster) startPods(ctx context.Context, state *state) error {
 	var deployments []*k8sappsv1.Deployment
 	if err := list(ctx, s, &k8sappsv1.DeploymentList{}, &deployments); err != nil {
@@ -58,9 +60,10 @@ func (s *cluster) startPods(ctx context.Context, state *state) error {
 	var errs []error
 	for _, deployment := range deployments {
 		container := &deployment.Spec.Template.Spec.Containers[0]
+		isUDP := slices.ContainsFunc(container.Env, func(variable corev1.EnvVar) bool { return variable.Name == "UDP_ECHO_SERVER" })
 		for i := range *deployment.Spec.Replicas {
 			id := fmt.Sprintf("%s-%d", deployment.UID, i)
-			if s.pods[id] != nil || !strings.Contains(container.Image, "echo") {
+			if s.pods[id] != nil || isUDP || !strings.Contains(container.Image, "echo") {
 				continue
 			}
 			// The suite takes the name of the Deployment from that of the pod.
