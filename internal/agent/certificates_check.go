@@ -15,6 +15,7 @@ import (
 	"gateway/internal/jwks"
 	"gateway/internal/model"
 	"gateway/internal/routing"
+	"gateway/internal/systemroots"
 )
 
 const (
@@ -276,6 +277,10 @@ func (c *collector) changesAt(t time.Time) {
 }
 
 func (c *collector) authority(listener, configMap string) (ok bool) {
+	if configMap == model.SystemCAs {
+		c.authorities[configMap] = systemroots.PEM()
+		return true
+	}
 	file, ok := c.files.authorities[configMap]
 	switch {
 	case !ok:

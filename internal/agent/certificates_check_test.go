@@ -100,6 +100,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	policies := map[model.Backend]model.BackendPolicy{
 		{Service: "api", Port: 443}: {TLS: &model.BackendTLS{CAs: []string{"staff", "broken"}}},
 		{Service: "api", Port: 444}: {TLS: &model.BackendTLS{CAs: []string{"broken"}}},
+		{Service: "api", Port: 445}: {TLS: &model.BackendTLS{CAs: []string{model.SystemCAs}}},
 		{Service: "api", Port: 80}:  {},
 	}
 	table := routing.Table{
@@ -119,6 +120,10 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com]} {nameless []}] staff:[{good [a.example.com]}] wild:[{sooner [b.example.com]} {good [a.example.com]} {again [c.example.com]} {older [a.example.com]}]]" {
 		t.Errorf("certificates are %s", s)
 	}
+	if public := got.authorities[model.SystemCAs]; parseAuthority(public).problem != "" || bytes.Count(public, []byte("BEGIN")) < 100 {
+		t.Errorf("public authorities are %s", public)
+	}
+	delete(got.authorities, model.SystemCAs)
 	if s := fmt.Sprintf("%s", got.authorities); s != "map[staff:PEM]" {
 		t.Errorf("authorities are %s", s)
 	}

@@ -34,9 +34,12 @@ type BackendPolicy struct {
 	MaxWaiting  int32
 }
 
+// SystemCAs stands for public authorities. It is no name of a ConfigMap.
+const SystemCAs = "@system"
+
 // BackendTLS is how to speak TLS to endpoints.
 type BackendTLS struct {
-	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates.
+	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates, or SystemCAs.
 	CAs []string
 	// ServerName is asked for, and the certificate has to be for it.
 	ServerName string

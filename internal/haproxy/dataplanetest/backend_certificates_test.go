@@ -17,7 +17,9 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/model"
 	"gateway/internal/routing"
+	"gateway/internal/systemroots"
 )
 
 // TestCertificatesForBackends: servers of haproxy.cfg and those that are added show the certificate, and a renewed one
@@ -80,5 +82,32 @@ backends: [{service: b, port: 80}]
 	}
 	if got := newClient(t, start(false).ports[80]).send(get("x", "/")); got.Status != 500 {
 		t.Errorf("without a certificate: got %d, want 500", got.Status)
+	}
+}
+
+// TestPublicAuthorities: HAProxy takes all of them, and refuses a certificate of nobody they know.
+func TestPublicAuthorities(t *testing.T) {
+	t.Parallel()
+	ca, b := certtest.NewAuthority(t), routing.Backend{Service: "b", Port: 80}
+	server := serve(t, named("secure"), func(server *httptest.Server) {
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "good.internal")}}
+		server.StartTLS()
+	})
+	for name, test := range map[string]struct {
+		known  []byte
+		status int
+	}{"an authority that is known": {ca.PEM, 200}, "one that is not": {nil, 503}} {
+		g := startGatewayWith(t, rendertest.Parse(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}]}]}]
+`), func(in *render.Input) {
+			in.Authorities[model.SystemCAs] = slices.Concat(systemroots.PEM(), test.known)
+			in.Table.Policies = map[routing.Backend]routing.BackendPolicy{b: {TLS: &model.BackendTLS{CAs: []string{model.SystemCAs}, ServerName: "good.internal"}}}
+			in.Backends[b] = render.BackendState{Exists: true, Servers: []ir.Server{server}}
+		})
+		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != test.status {
+			t.Errorf("%s: got %d, want %d", name, got.Status, test.status)
+		}
 	}
 }

@@ -295,6 +295,9 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 		return nil, "the Gateway's " + plane.noCertificate
 	}
 	tls = &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
+	if or(policy.Spec.Validation.WellKnownCACertificates, "") != "" {
+		tls.CAs = []string{model.SystemCAs}
+	}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
 		if policyAuthority(ref).reason == "" {
 			tls.CAs = append(tls.CAs, LocalName(plane.parent.Namespace, policy.Namespace, string(ref.Name)))
@@ -321,13 +324,20 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 			usable++
 		}
 	}
+	wellKnown := or(validation.WellKnownCACertificates, "")
 	switch {
-	case validation.WellKnownCACertificates != nil:
-		accepted.no(gatewayv1.PolicyReasonInvalid, "wellKnownCACertificates is not supported: name ConfigMaps with CA certificates")
+	case wellKnown != "" && wellKnown != gatewayv1.WellKnownCACertificatesSystem:
+		accepted.no(gatewayv1.PolicyReasonInvalid, "wellKnownCACertificates: %s is not known: use System, or name ConfigMaps with CA certificates", wellKnown)
+	case wellKnown != "" && len(validation.CACertificateRefs) > 0:
+		accepted.no(gatewayv1.PolicyReasonInvalid, "caCertificateRefs and wellKnownCACertificates exclude each other: remove one of them")
+	case wellKnown != "":
 	case usable == 0 && unknown.reason != "":
 		accepted = unknown
 	case usable == 0:
 		accepted.no(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate, "no CA certificate can be used")
+	}
+	switch {
+	case accepted.reason != "":
 	case len(validation.SubjectAltNames) > 0:
 		accepted.no(gatewayv1.PolicyReasonInvalid, "subjectAltNames is not supported: certificates have to be for the hostname")
 	case len(policy.Spec.Options) > 0:

@@ -306,6 +306,7 @@ func AuthorityNames(table routing.Table) []string {
 			names = append(names, policy.TLS.CAs...)
 		}
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == model.SystemCAs })
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -46,7 +46,7 @@ kind: BackendTLSPolicy
 metadata: {name: system}
 spec:
   targetRefs: [{group: "", kind: Service, name: api, sectionName: tls}]
-  validation: {hostname: api.example.com, wellKnownCACertificates: System}
+  validation: {hostname: api.example.com, wellKnownCACertificates: example.com/ours}
 ---
 apiVersion: app.example.com/v1
 kind: RouteFilter
@@ -96,7 +96,7 @@ func TestAttached(t *testing.T) {
 		{"http://grpc.example.com/cart.Cart/Add", 0, []string{"route     attached-team/grpc rules[0]: host grpc.example.com, path prefix /cart.Cart\n"}},
 		{"http://shop.example.com/own", 3, []string{"route     own rules[0]", "100% to Service own port 80, answered with 500: Service attached/own does not exist: create it or change the route"}},
 		{"http://shop.example.com/none", 3, []string{"backend   100% to no Service, answered with 500", "rules[1].backendRefs[0]: there is no Service attached-team/none"}},
-		{"http://shop.example.com/tls", 3, []string{"answered with 500: BackendTLSPolicy attached-team/system: wellKnownCACertificates is not supported"}},
+		{"http://shop.example.com/tls", 3, []string{"answered with 500: BackendTLSPolicy attached-team/system: wellKnownCACertificates: example.com/ours is not known"}},
 		{"http://shop.example.com/limited", 0, []string{"7 requests per second", "100% to Service attached-team/api port 80"}},
 	} {
 		clitest.Run(t, "", in("explain", "shop", test.url)...).Want(t, test.code, test.wants...)
