@@ -291,6 +291,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.BasicAuth
   map:
     fields:
+    - name: clientHeader
+      type:
+        scalar: string
     - name: realm
       type:
         scalar: string
@@ -298,9 +301,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.ObjectReference
       default: {}
-    - name: userHeader
-      type:
-        scalar: string
 - name: gateway.api.app.v1.CORS
   map:
     fields:

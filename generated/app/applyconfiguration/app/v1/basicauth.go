@@ -21,8 +21,8 @@ type BasicAuthApplyConfiguration struct {
 	SecretRef *ObjectReferenceApplyConfiguration `json:"secretRef,omitempty"`
 	// What browsers show when they ask for the password.
 	Realm *string `json:"realm,omitempty"`
-	// The header in which the backend gets the name of the user. What clients send in it is removed.
-	UserHeader *appv1.HeaderName `json:"userHeader,omitempty"`
+	// The header in which the backend gets the name of the user, who is the client. What clients send in it is removed.
+	ClientHeader *appv1.HeaderName `json:"clientHeader,omitempty"`
 }
 
 // BasicAuthApplyConfiguration constructs a declarative configuration of the BasicAuth type for use with
@@ -47,10 +47,10 @@ func (b *BasicAuthApplyConfiguration) WithRealm(value string) *BasicAuthApplyCon
 	return b
 }
 
-// WithUserHeader sets the UserHeader field in the declarative configuration to the given value
+// WithClientHeader sets the ClientHeader field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UserHeader field is set to the value of the last call.
-func (b *BasicAuthApplyConfiguration) WithUserHeader(value appv1.HeaderName) *BasicAuthApplyConfiguration {
-	b.UserHeader = &value
+// If called multiple times, the ClientHeader field is set to the value of the last call.
+func (b *BasicAuthApplyConfiguration) WithClientHeader(value appv1.HeaderName) *BasicAuthApplyConfiguration {
+	b.ClientHeader = &value
 	return b
 }
