@@ -166,7 +166,7 @@ func addHeaders(from schema) {
 
 // addAuthHeaders keeps framing headers from being passed on.
 func addAuthHeaders(filter schema) {
-	refuseFraming(at(filter, "basicAuth", "userHeader"))
+	refuseFraming(at(filter, "basicAuth", "clientHeader"))
 	refuseFraming(at(filter, "apiKey", "clientHeader"))
 	refuseFraming(at(filter, "externalAuth", "requestHeaders"))
 	refuseFraming(at(filter, "externalAuth", "responseHeaders"))

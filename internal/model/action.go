@@ -290,8 +290,8 @@ type BasicAuth struct {
 	Secret string
 	// Realm is what browsers show.
 	Realm string
-	// UserHeader is the header in which the backend gets the name of the user, in lower case; "": it does not.
-	UserHeader string
+	// ClientHeader is the header in which the backend gets the name of the user, the client, in lower case; "": it does not.
+	ClientHeader string
 }
 
 // APIKey asks for a key of a client.

@@ -112,9 +112,7 @@ func (c *Checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch status {
 	case http.StatusOK:
-		if name := parameters.Get(ir.HeaderParameter); name != "" {
-			header.Set(name, user)
-		}
+		header.Set(ir.ClientHeader, user)
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", `Basic realm="`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(parameters.Get(ir.RealmParameter))+`"`)
 	}

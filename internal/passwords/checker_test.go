@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"gateway/internal/haproxy/ir"
 )
 
 // rig is a Checker with a clock of its own, for the Secret users. hashed has the hash for each password that was
@@ -55,7 +57,7 @@ func (r *rig) ask(values ...string) *httptest.ResponseRecorder {
 }
 
 func (r *rig) askAt(secret string, values ...string) *httptest.ResponseRecorder {
-	query := url.Values{"secret": {secret}, "realm": {`a "b" \c`}, "header": {"x-user"}}
+	query := url.Values{"secret": {secret}, "realm": {`a "b" \c`}}
 	question := httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), http.NoBody)
 	for _, value := range values {
 		question.Header.Add("Authorization", value)
@@ -76,7 +78,7 @@ func (r *rig) expect(status, hashed int, values ...string) {
 	if got := answer.Header().Get("WWW-Authenticate"); (got == `Basic realm="a \"b\" \\c"`) != (status == 401) {
 		r.t.Errorf("%q: got %d with the challenge %q", values, status, got)
 	}
-	if got := answer.Header().Get("X-User"); (got != "") != (status == 200) {
+	if got := answer.Header().Get(ir.ClientHeader); (got != "") != (status == 200) {
 		r.t.Errorf("%q: got %d with the user %q", values, status, got)
 	}
 }

@@ -82,14 +82,14 @@ func TestClaimsNeedTokens(t *testing.T) {
 	}
 }
 
-// TestClientsNeedKeys: the same for limits by client, which the user of a token or password is not.
-func TestClientsNeedKeys(t *testing.T) {
+// TestClientsNeedNames: the same for limits by client, which the user of a token is not.
+func TestClientsNeedNames(t *testing.T) {
 	t.Parallel()
 	const limit = "filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Second, key: {type: Client}}]}}"
-	const want = "requests for rules[0] are answered with 500: rateLimit counts by the client, which needs an APIKey: add one, or a RateLimit with another key"
+	const want = "requests for rules[0] are answered with 500: rateLimit counts by the client, which needs an APIKey or a BasicAuth: add one, or a RateLimit with another key"
 	for others, isRefused := range map[string]bool{
 		", {type: APIKey, apiKey: {secretRef: {name: a}, from: [{type: Cookie, name: key}]}}": false, "": true,
-		", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": true, ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}": true,
+		", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": false, ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}": true,
 	} {
 		compiled, problems := compileOne(t, limit+others+"], backendRefs: [{name: a, port: 80}]")
 		if isRefused && (len(compiled.Targets) != 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Message, want)) || !isRefused && len(problems) != 0 {

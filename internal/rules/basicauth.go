@@ -13,7 +13,7 @@ func init() {
 
 func (r *rule) addBasicAuth(from *appv1.BasicAuth) {
 	r.BasicAuth = &model.BasicAuth{
-		Secret: from.SecretRef.Name, Realm: cmp.Or(from.Realm, "Restricted"), UserHeader: lower(string(from.UserHeader)),
+		Secret: from.SecretRef.Name, Realm: cmp.Or(from.Realm, "Restricted"), ClientHeader: lower(string(from.ClientHeader)),
 	}
 	r.checkUsers()
 }

@@ -18,7 +18,7 @@ type BasicAuth struct {
 	// +kubebuilder:validation:Pattern=`^[ !#-\[\]-~]*$`
 	Realm string `json:"realm,omitempty"`
 
-	// The header in which the backend gets the name of the user. What clients send in it is removed.
+	// The header in which the backend gets the name of the user, who is the client. What clients send in it is removed.
 	// +optional
-	UserHeader HeaderName `json:"userHeader,omitempty"`
+	ClientHeader HeaderName `json:"clientHeader,omitempty"`
 }

@@ -2,9 +2,11 @@ package dataplanetest_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +30,7 @@ spec:
   routes:
     - name: closed
       rules:
-        - filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}, realm: "Shop & 100% of 'it' #1", userHeader: X-User}}]
+        - filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}, realm: "Shop & 100% of 'it' #1", clientHeader: X-User}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /plain}}]
           filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]
@@ -38,7 +40,7 @@ spec:
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /both}}]
           filters:
-            - {type: BasicAuth, basicAuth: {secretRef: {name: users}, userHeader: X-User}}
+            - {type: BasicAuth, basicAuth: {secretRef: {name: users}, clientHeader: X-User}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [X-User, Authorization]}}
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /external}}]
@@ -49,8 +51,19 @@ spec:
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /changed}}]
           filters:
-            - {type: BasicAuth, basicAuth: {secretRef: {name: users}, userHeader: X-User}}
+            - {type: BasicAuth, basicAuth: {secretRef: {name: users}, clientHeader: X-User}}
             - {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: Authorization, value: of the gateway}]}}
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /limited}}]
+          filters:
+            - {type: BasicAuth, basicAuth: {secretRef: {name: users}, clientHeader: X-User}}
+            - {type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Hour, key: {type: Client}}]}}
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /shadow}}]
+          filters:
+            - {type: BasicAuth, basicAuth: {secretRef: {name: users}, clientHeader: X-User}}
+            - {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour, key: {type: Client}}]}}
+          shadow: [BasicAuth]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /open}}]
           backendRefs: [{name: web, port: 80}]
@@ -223,6 +236,51 @@ func TestBasicAuthBesideOthers(t *testing.T) {
 	if got := g.expect(401, "/cors", "Origin: https://a.io\r\n"); got.Header.Get("Access-Control-Allow-Origin") != "https://a.io" {
 		t.Errorf("the page cannot read the 401: %v", got.Header)
 	}
+}
+
+// TestUsersAreClients: the user is the client by name, for limits and the access log. What a client sends is not.
+func TestUsersAreClients(t *testing.T) {
+	t.Parallel()
+	g := startBasic(t)
+	const odd = `Bö\b "x"}`
+	g.put([]byte("alice:" + hashOf(t, "secret") + "\nbob:" + hashOf(t, "secret") + "\n" + odd + ":" + hashOf(t, "secret") + "\n"))
+	const forged = "Gateway-Client: bob\r\nX-User: bob\r\n"
+	for range 3 {
+		g.expect(401, "/limited", credentials("alice:wrong")+forged)
+	}
+	for range 2 {
+		if got := g.reached("/limited", credentials("alice:secret")+forged); !strings.Contains(got, "X-User: alice\r\n") || strings.Contains(got, "X-User: bob") {
+			t.Errorf("the backend got\n%s", got)
+		}
+	}
+	g.expect(429, "/limited", credentials("alice:secret")+forged)
+	g.reached("/limited", credentials("bob:secret"))
+	g.expect(200, "/limited", credentials(odd+":secret"))
+	<-g.web
+	// In shadow, the others are nobody, and count together.
+	g.reached("/shadow", credentials("bob:secret"))
+	g.reached("/shadow", credentials("bob:wrong")+forged)
+	g.expect(429, "/shadow", forged)
+	g.reached("/open", "User-Agent: last\r\n"+forged)
+	var names []string
+	eventually(t, "the last request is logged", func() bool { names = clientNames(g.Log()); return slices.Contains(names, "/open -") })
+	for _, want := range []string{"/limited -", "/limited alice", "/limited bob", "/limited " + odd, "/shadow bob", "/shadow -", "/open -"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("the access log has the clients %q, and not %q", names, want)
+		}
+	}
+}
+
+// clientNames returns the path and the name of the client in each line of an access log.
+func clientNames(log string) []string {
+	var all []string
+	for line := range strings.Lines(log) {
+		var request struct{ Path, ClientName string }
+		if _, text, ok := strings.Cut(line, "{"); ok && json.Unmarshal([]byte("{"+text), &request) == nil {
+			all = append(all, request.Path+" "+request.ClientName)
+		}
+	}
+	return all
 }
 
 // TestUsersAreEdited: at once, without a reload.

@@ -185,7 +185,7 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"no authorization any more":        {redirect, auth("/"), redirect, ""},
 		"a password":                       {redirect, redirect, basic("users"), ir.ReloadSettings},
 		"other users":                      {redirect, basic("users"), basic("others"), ""},
-		"no password any more":             {redirect, basic("users"), redirect, ""},
+		"no password any more":             {redirect, basic("users"), redirect, ir.ReloadSettings},
 		"an API key":                       {redirect, redirect, key("a", header), ir.ReloadSettings},
 		"other API keys":                   {redirect, key("a", header), key("b", header), ""},
 		"an API key in another place":      {redirect, key("a", header), key("a", "{type: Cookie, name: key}"), ir.ReloadNames},

@@ -23,8 +23,8 @@ import (
 const shadowRules = `
 filters: [{type: ClientAddress, clientAddress: {deny: [127.0.0.0/8]}}], shadow: [ClientAddress]
 filters: [{type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Hour}]}}], shadow: [RateLimit]
-filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}, userHeader: X-User}}], shadow: [BasicAuth]
-filters: [{type: BasicAuth, basicAuth: {secretRef: {name: none}, userHeader: X-User}}], shadow: [BasicAuth]
+filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}, clientHeader: X-User}}], shadow: [BasicAuth]
+filters: [{type: BasicAuth, basicAuth: {secretRef: {name: none}, clientHeader: X-User}}], shadow: [BasicAuth]
 filters: [{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}, requiredScopes: [read], claimsToHeaders: [{claim: sub, header: X-User}]}}], shadow: [JWT]
 filters: [{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {configMapRef: {name: none}}, claimsToHeaders: [{claim: sub, header: X-User}]}}], shadow: [JWT]
 filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [Authorization], responseHeaders: [X-User]}}], shadow: [ExternalAuth]

@@ -79,8 +79,11 @@ const clientName = "{ var(txn.client_name) -m found }"
 // ClientLog is the expression for the name of the client.
 const ClientLog = "var(txn.client_name)"
 
+// namesClients reports whether a rule knows clients by their names.
+func namesClients(rule *routing.Rule) bool { return hasAPIKey(rule) || hasBasic(rule) }
+
 // HasClients reports whether requests may have names of clients.
-func HasClients(env Env) bool { return slices.ContainsFunc(env.Rules, hasAPIKey) }
+func HasClients(env Env) bool { return slices.ContainsFunc(env.Rules, namesClients) }
 
 // keyRules find the one key of a request and its client. What is false for most requests comes first in conditions: it
 // costs less than to read a parameter.

@@ -1,7 +1,7 @@
 -- Asks a Service whether a request may pass, through the socket that leads there.
 --
--- If it may, txn.authorized is set. An answer of 3xx or 4xx goes to the client. If gateway-keys was asked, HAProxy
--- answers instead, with the challenge in txn.challenge. If requests are let through all the same (txn.shadowing), the
+-- If it may, txn.authorized is set, and txn.client_name to the user if gateway-keys was asked. An answer of 3xx or 4xx
+-- goes to the client. If gateway-keys was asked, HAProxy answers instead, with the challenge in txn.challenge. If requests are let through all the same (txn.shadowing), the
 -- status of the answer is in txn.refused instead. In all other cases, a mistake in here among them, txn.authorized
 -- is not set, and HAProxy refuses the request. The socket bounds how many questions there are at a time, how long an
 -- answer takes, and how long it is.
@@ -21,6 +21,10 @@ local function list(values)
     all[#all + 1] = values[i]
   end
   return all
+end
+
+local function asksKeys(txn)
+  return txn:get_var("txn.auth") == "users"
 end
 
 -- HAProxy has values of its own for two headers. "none" takes them away.
@@ -51,7 +55,8 @@ local function kept(txn, answer)
     end
   end
   for name in string.gmatch(names, "[^,]+") do
-    all[name] = answer.headers[name] and list(answer.headers[name]) or {}
+    local values = answer.headers[asksKeys(txn) and "gateway-client" or name]
+    all[name] = values and list(values) or {}
   end
   return all
 end
@@ -71,8 +76,11 @@ local function decide(txn, answer)
     if answer.headers["set-cookie"] then
       txn:set_var("txn.auth_cookies", table.concat(list(answer.headers["set-cookie"]), "\n"))
     end
+    if asksKeys(txn) then
+      txn:set_var("txn.client_name", answer.headers["gateway-client"][0])
+    end
     txn:set_var("txn.authorized", true)
-  elseif txn:get_var("txn.auth") == "users" then
+  elseif asksKeys(txn) then
     if answer.status == 401 then
       txn:set_var("txn.challenge", answer.headers["www-authenticate"][0])
     end

@@ -22,14 +22,14 @@ var basic = filter{
 		if basic == nil {
 			return
 		}
-		keep := []string{basic.UserHeader}
-		if basic.UserHeader == "" {
+		keep := []string{basic.ClientHeader}
+		if basic.ClientHeader == "" {
 			keep = nil
 		}
 		if in.Rule.Shadows("BasicAuth") {
 			drops(p, "basic", keep)
 		}
-		path := "/?" + url.Values{ir.SecretParameter: {basic.Secret}, ir.RealmParameter: {basic.Realm}, ir.HeaderParameter: {basic.UserHeader}}.Encode()
+		path := "/?" + url.Values{ir.SecretParameter: {basic.Secret}, ir.RealmParameter: {basic.Realm}}.Encode()
 		question{ir.UsersBackend, path, []string{"authorization"}, keep, passwordTime}.encode("basic", p)
 	},
 	rules: func(env Env) Rules {

@@ -83,8 +83,8 @@ var limit, userLimit = filter{
 			switch {
 			case limit.Key == model.ByClaim && rule.JWT == nil:
 				return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT: add one, or a RateLimit without claims", limit.Name)
-			case limit.Key == model.ByClient && rule.APIKey == nil:
-				return "rateLimit counts by the client, which needs an APIKey: add one, or a RateLimit with another key"
+			case limit.Key == model.ByClient && !namesClients(rule):
+				return "rateLimit counts by the client, which needs an APIKey or a BasicAuth: add one, or a RateLimit with another key"
 			}
 		}
 		return ""
@@ -303,7 +303,7 @@ func limitKey(limit routing.RateLimit) string {
 	case model.ByClaim:
 		return "each value of the claim " + limit.Name
 	case model.ByClient:
-		return "each client with a key"
+		return "each client by its name"
 	}
 	return "each client address"
 }

@@ -64,13 +64,13 @@ const CheckBackend = "certificates"
 const HandoverSuffix = ".tls"
 
 // UsersBackend is the backend by which HAProxy asks gateway-keys about users and their passwords. The parameters of a
-// question are the name of the Secret, the realm of the challenge, and the name of the response header for the user; ""
-// if there is none.
+// question are the name of the Secret and the realm of the challenge. ClientHeader is the header of the answer for the
+// user.
 const (
 	UsersBackend    = "users"
 	SecretParameter = "secret"
 	RealmParameter  = "realm"
-	HeaderParameter = "header"
+	ClientHeader    = "gateway-client"
 )
 
 // Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's

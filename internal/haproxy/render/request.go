@@ -264,12 +264,12 @@ func loggedHeaders(table routing.Table) string {
 	return `,"requestHeaders":{` + strings.Join(fields, ",") + `}`
 }
 
-// clientLog is what keys of clients add to a line. Names of clients are text of JSON as they are.
+// clientLog is what names of clients add to a line.
 func (r *Renderer) clientLog() string {
 	if !filters.HasClients(r.env()) {
 		return ""
 	}
-	return `,"clientName":"%[` + filters.ClientLog + `]"`
+	return `,"clientName":"%[` + filters.ClientLog + `,json(utf8s)]"`
 }
 
 // shadowLog is what filters in shadow add to a line.

@@ -16,8 +16,8 @@ func TestRouteFilter(t *testing.T) {
 	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}}
 	clients := appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: []appv1.AddressRange{"10.0.0.0/8"}}}
 	auth := appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "a", Port: 80}}}
-	basic := func(userHeader appv1.HeaderName) appv1.RuleFilter {
-		return appv1.RuleFilter{Type: appv1.RuleFilterBasicAuth, BasicAuth: &appv1.BasicAuth{SecretRef: appv1.ObjectReference{Name: "a"}, UserHeader: userHeader}}
+	basic := func(clientHeader appv1.HeaderName) appv1.RuleFilter {
+		return appv1.RuleFilter{Type: appv1.RuleFilterBasicAuth, BasicAuth: &appv1.BasicAuth{SecretRef: appv1.ObjectReference{Name: "a"}, ClientHeader: clientHeader}}
 	}
 	framing := auth
 	framing.ExternalAuth = &appv1.ExternalAuth{BackendRef: auth.ExternalAuth.BackendRef, ResponseHeaders: []appv1.HeaderName{"Content-Length"}}
@@ -42,7 +42,7 @@ func TestRouteFilter(t *testing.T) {
 		"twice":                      {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
 		"too few":                    {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.limits[0].requests: Invalid value: 0"},
 		"no field":                   {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "spec.filters[0].rateLimit: Required value"},
-		"a user in a framing header": {[]appv1.RuleFilter{basic("Content-Length")}, `spec.filters[0].basicAuth.userHeader: Invalid value: "Content-Length"`},
+		"a user in a framing header": {[]appv1.RuleFilter{basic("Content-Length")}, `spec.filters[0].basicAuth.clientHeader: Invalid value: "Content-Length"`},
 		"a framing header":           {[]appv1.RuleFilter{framing}, `spec.filters[0].externalAuth.responseHeaders[0]: Invalid value: "Content-Length"`},
 		"both in 1":                  {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, "spec.filters[0]: Too many: 3: must have at most 2 items"},
 		"another type": {
