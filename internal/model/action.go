@@ -56,6 +56,8 @@ type Action struct {
 	Shadow []string
 	// Overrides replace errors of backends.
 	Overrides []Override
+	// Answers replaces what answers of backends say about addresses; nil: it does not.
+	Answers *AnswerRewrite
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
 	// Cache reports whether requests may be answered from what is stored of earlier answers.
@@ -248,6 +250,16 @@ type Override struct {
 	Backend           Backend
 	ContentType, Body string
 }
+
+// AnswerRewrite replaces what answers of backends say about addresses.
+type AnswerRewrite struct {
+	// Location is the beginning of URLs that answers lead to, CookieDomain the domain of cookies, and CookiePath the
+	// beginning of their paths.
+	Location, CookieDomain, CookiePath Replacement
+}
+
+// Replacement is a text in place of another one. The zero value replaces nothing.
+type Replacement struct{ From, To string }
 
 // Clients says which clients have access, by their addresses.
 type Clients struct {

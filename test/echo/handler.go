@@ -76,6 +76,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveWebSocket(w, r)
 	case r.URL.Path == "/events":
 		h.serveEvents(w, r)
+	case r.URL.Path == "/headers":
+		for name, values := range r.URL.Query() {
+			w.Header()[http.CanonicalHeaderKey(name)] = values
+		}
+		h.echo(w, r, http.StatusOK)
 	case strings.HasPrefix(r.URL.Path, "/status/"):
 		h.serveStatus(w, r, argument)
 	case strings.HasPrefix(r.URL.Path, "/delay/"):

@@ -81,11 +81,15 @@ type RuleFilter struct {
 	// Replace errors of backends.
 	// +optional
 	ResponseOverride *ResponseOverride `json:"responseOverride,omitempty"`
+
+	// Replace what answers of a backend say about addresses: where redirects lead, and which requests get cookies.
+	// +optional
+	ResponseRewrite *ResponseRewrite `json:"responseRewrite,omitempty"`
 }
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite
 type RuleFilterType string
 
 const (
@@ -123,6 +127,8 @@ const (
 	RuleFilterPathRegexRewrite RuleFilterType = "PathRegexRewrite"
 	// RuleFilterResponseOverride replaces errors of backends.
 	RuleFilterResponseOverride RuleFilterType = "ResponseOverride"
+	// RuleFilterResponseRewrite replaces what answers of backends say about addresses.
+	RuleFilterResponseRewrite RuleFilterType = "ResponseRewrite"
 )
 
 // ShadowFilter is what can refuse a request: a type of filter, or maxRequestBytes.

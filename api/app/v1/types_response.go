@@ -95,3 +95,66 @@ type ResponseOverrideBackendRef struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
 }
+
+// ResponseRewrite replaces what answers of backends say about addresses. Answers of the proxies stay as they are.
+//
+// +kubebuilder:validation:MinProperties=1
+type ResponseRewrite struct {
+	// The beginning of the URLs in the headers Location and Refresh.
+	// +optional
+	Location *LocationRewrite `json:"location,omitempty"`
+
+	// The domain of cookies: the attribute Domain of each header Set-Cookie.
+	// +optional
+	CookieDomain *CookieDomainRewrite `json:"cookieDomain,omitempty"`
+
+	// The beginning of the path of cookies: the attribute Path of each header Set-Cookie.
+	// +optional
+	CookiePath *CookiePathRewrite `json:"cookiePath,omitempty"`
+}
+
+// LocationRewrite is another beginning of URLs.
+type LocationRewrite struct {
+	// How a URL has to begin, as http://shop.internal:8080/ or /app/. Other URLs stay.
+	// +required
+	From URLBeginning `json:"from"`
+
+	// What takes the place of this beginning.
+	// +required
+	To URLBeginning `json:"to"`
+}
+
+// URLBeginning is the beginning of a URL.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[!-~]+$`
+type URLBeginning string
+
+// CookieDomainRewrite is another domain of cookies.
+type CookieDomainRewrite struct {
+	// The domain that is replaced, with or without a dot before it. Others stay.
+	// +required
+	From PreciseHostname `json:"from"`
+
+	// The new domain.
+	// +required
+	To PreciseHostname `json:"to"`
+}
+
+// CookiePathRewrite is another beginning of the paths of cookies.
+type CookiePathRewrite struct {
+	// How a path has to begin. Others stay. With /app, /shop makes /shop/cart of /app/cart, and /shoples of /apples.
+	// +required
+	From CookiePath `json:"from"`
+
+	// What takes the place of this beginning.
+	// +required
+	To CookiePath `json:"to"`
+}
+
+// CookiePath is a path of cookies.
+//
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^/[!-:<-~]*$`
+type CookiePath string

@@ -17,7 +17,7 @@ const (
 
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
 var (
-	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|answers in place of errors|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|counted) from common|` +
+	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|answers in place of errors|addresses in answers|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|counted) from common|` +
 		`defaults (common|tcp|(routing|backends) from common|` + requests + ` from backends|` + connections + ` from tcp)|` +
 		`peers pods|cache responses|ring (measured|traced)|log-profile (measured|traced)|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
 		`backend (((connections|requests)-of|decisions|concurrent|traced|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
@@ -41,7 +41,7 @@ var (
 	actions = map[string][]string{
 		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
 			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-pathq", "set-query", "replace-path", "replace-header", "replace-value", "cache-use"},
-		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_give", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
+		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_give", "lua.rewrite_response", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "replace-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},

@@ -44,6 +44,7 @@ var filters = []struct{ kind, field, value string }{
 	{"HeaderVariables", "headerVariables", "{set: [{name: a, variable: Route}]}"},
 	{"PathRegexRewrite", "pathRegexRewrite", "{pattern: ^/a, substitution: /b}"},
 	{"ResponseOverride", "responseOverride", "{responses: [{statuses: [404], body: a}]}"},
+	{"ResponseRewrite", "responseRewrite", "{cookiePath: {from: /a, to: /}}"},
 }
 
 // invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
@@ -265,6 +266,13 @@ var fixedFilters = []refusal{
 		[]string{filter0 + ".responseOverride.responses[0].body: Required value"}},
 	{"a status that is no error", "", filter + "ResponseOverride, responseOverride: {responses: [{statuses: [200], body: a}]}}]}]}]}",
 		[]string{filter0 + ".responseOverride.responses[0].statuses[0]: Invalid value: 200"}},
+	{"nothing to rewrite in answers", "", filter + "ResponseRewrite, responseRewrite: {}}]}]}]}", []string{filter0 + ".responseRewrite: Invalid value: 0"}},
+	{"a space in a location", "", filter + "ResponseRewrite, responseRewrite: {location: {from: /a, to: /b c}}}]}]}]}",
+		[]string{filter0 + ".responseRewrite.location.to: Invalid value"}},
+	{"another attribute in the path of cookies", "", filter + "ResponseRewrite, responseRewrite: {cookiePath: {from: /, to: /;Secure}}}]}]}]}",
+		[]string{filter0 + ".responseRewrite.cookiePath.to: Invalid value"}},
+	{"a domain of cookies with a dot before it", "", filter + "ResponseRewrite, responseRewrite: {cookieDomain: {from: .a.io, to: b.io}}}]}]}]}",
+		[]string{filter0 + ".responseRewrite.cookieDomain.from: Invalid value"}},
 	{"a pattern that is not ASCII", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/ä, substitution: /b}}]}]}]}",
 		[]string{filter0 + ".pathRegexRewrite.pattern: Invalid value"}},
 	{"groups as nginx writes them", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/a/(.*), substitution: /$1}}]}]}]}",
