@@ -67,6 +67,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ConnectionLimitsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ConnectionRule"):
 		return &appv1.ConnectionRuleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CookieDomainRewrite"):
+		return &appv1.CookieDomainRewriteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CookiePathRewrite"):
+		return &appv1.CookiePathRewriteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CORS"):
 		return &appv1.CORSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CredentialSource"):
@@ -131,6 +135,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ListenerTLSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("LoadBalancing"):
 		return &appv1.LoadBalancingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("LocationRewrite"):
+		return &appv1.LocationRewriteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("MirrorBackendRef"):
 		return &appv1.MirrorBackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ObjectReference"):
@@ -179,6 +185,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ResponseOverrideApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResponseOverrideBackendRef"):
 		return &appv1.ResponseOverrideBackendRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ResponseRewrite"):
+		return &appv1.ResponseRewriteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Route"):
 		return &appv1.RouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteFilter"):

@@ -448,6 +448,28 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ConnectionBackendRef
           elementRelationship: atomic
+- name: gateway.api.app.v1.CookieDomainRewrite
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+      default: ""
+    - name: to
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.CookiePathRewrite
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+      default: ""
+    - name: to
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.CredentialSource
   map:
     fields:
@@ -1145,6 +1167,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: slowStart
       type:
         scalar: string
+- name: gateway.api.app.v1.LocationRewrite
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+      default: ""
+    - name: to
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.MirrorBackendRef
   map:
     fields:
@@ -1509,6 +1542,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+- name: gateway.api.app.v1.ResponseRewrite
+  map:
+    fields:
+    - name: cookieDomain
+      type:
+        namedType: gateway.api.app.v1.CookieDomainRewrite
+    - name: cookiePath
+      type:
+        namedType: gateway.api.app.v1.CookiePathRewrite
+    - name: location
+      type:
+        namedType: gateway.api.app.v1.LocationRewrite
 - name: gateway.api.app.v1.Route
   map:
     fields:
@@ -1748,6 +1793,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: responseOverride
       type:
         namedType: gateway.api.app.v1.ResponseOverride
+    - name: responseRewrite
+      type:
+        namedType: gateway.api.app.v1.ResponseRewrite
     - name: type
       type:
         scalar: string

@@ -55,6 +55,8 @@ type RuleFilterApplyConfiguration struct {
 	PathRegexRewrite *PathRegexRewriteApplyConfiguration `json:"pathRegexRewrite,omitempty"`
 	// Replace errors of backends.
 	ResponseOverride *ResponseOverrideApplyConfiguration `json:"responseOverride,omitempty"`
+	// Replace what answers of a backend say about addresses: where redirects lead, and which requests get cookies.
+	ResponseRewrite *ResponseRewriteApplyConfiguration `json:"responseRewrite,omitempty"`
 }
 
 // RuleFilterApplyConfiguration constructs a declarative configuration of the RuleFilter type for use with
@@ -204,5 +206,13 @@ func (b *RuleFilterApplyConfiguration) WithPathRegexRewrite(value *PathRegexRewr
 // If called multiple times, the ResponseOverride field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithResponseOverride(value *ResponseOverrideApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.ResponseOverride = value
+	return b
+}
+
+// WithResponseRewrite sets the ResponseRewrite field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResponseRewrite field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithResponseRewrite(value *ResponseRewriteApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.ResponseRewrite = value
 	return b
 }
