@@ -100,6 +100,45 @@ func TestSlowBodiesOfUnknownLength(t *testing.T) {
 	}
 }
 
+// TestWholeBodiesOfUnknownLength that come together with their headers have no connection of their own to the backend.
+// The limit is the same.
+func TestWholeBodiesOfUnknownLength(t *testing.T) {
+	t.Parallel()
+	from := make(chan string, 1)
+	g := startBackends(t, ", maxRequestBytes: 10", "", "", serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		from <- fmt.Sprint(r.RemoteAddr, " ", string(body), " ", err)
+	}, nil))
+	client, first := newClient(t, g.ports[80]), ""
+	for _, test := range []struct {
+		chunks string
+		status int
+	}{
+		{"a\r\n0123456789\r\n0\r\n\r\n", 200},
+		{"5\r\n01234\r\n5\r\n56789\r\n0\r\nX-Long: 0123456789\r\n\r\n", 200},
+		{"b\r\n0123456789a\r\n0\r\n\r\n", 413},
+		{"5\r\n01234\r\n6\r\n56789a\r\n0\r\n\r\n", 413},
+	} {
+		got := client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + test.chunks)
+		if got.Status != test.status {
+			t.Errorf("%q: got %d", test.chunks, got.Status)
+		}
+		if test.status != 200 {
+			continue
+		}
+		switch sent := <-from; {
+		case first == "":
+			first = sent
+		case sent != first:
+			t.Errorf("%q: the backend got %q, and before, %q", test.chunks, sent, first)
+		}
+	}
+	decisions, err := runtime.NewWorker(g.WorkerSocket).Decisions(t.Context())
+	if err != nil || len(decisions) != 1 || decisions[0].Allowed != 2 || decisions[0].Denied["maxRequestBytes"] != 2 {
+		t.Errorf("two passed, and two did not: HAProxy says %+v, %v", decisions, err)
+	}
+}
+
 // TestTooManyBodiesOfUnknownLength: one more than are counted at a time gets 503, and is none that was allowed.
 func TestTooManyBodiesOfUnknownLength(t *testing.T) {
 	t.Parallel()
@@ -109,7 +148,7 @@ func TestTooManyBodiesOfUnknownLength(t *testing.T) {
 		_, _ = io.WriteString(dial(t, g.ports[80]), begin)
 	}
 	eventually(t, "1,024 are counted", func() bool { return g.arrived(t) == "1024" })
-	if got := newClient(t, g.ports[80]).send(begin + "0\r\n\r\n"); got.Status != http.StatusServiceUnavailable {
+	if got := newClient(t, g.ports[80]).send(begin); got.Status != http.StatusServiceUnavailable {
 		t.Errorf("one more gets %d", got.Status)
 	}
 	decisions, err := runtime.NewWorker(g.WorkerSocket).Decisions(t.Context())
@@ -177,7 +216,7 @@ func TestCountedRequests(t *testing.T) {
 	defer listener.Close() //nolint:errcheck // the end of the test
 	g := startBackends(t, ", maxRequestBytes: 5", ", proxyProtocol: V1", "", ir.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)})
 	client := dial(t, g.ports[80])
-	_, _ = io.WriteString(client, "POST /a HTTP/1.1\r\nHost: x\r\nGateway-Body-Filters: max=100\r\nGateway-Body-Backend: no-route\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n")
+	_, _ = io.WriteString(client, "POST /a HTTP/1.1\r\nHost: x\r\nGateway-Body-Filters: max=100\r\nGateway-Body-Backend: no-route\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
 	conn, err := listener.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +231,7 @@ func TestCountedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, _ = io.WriteString(client, "0\r\n\r\n")
 	if body, err := io.ReadAll(request.Body); string(body) != "abcde" || err != nil || strings.Contains(fmt.Sprint(request.Header), "Gateway") {
 		t.Errorf("the backend got %q (%v) with %v", body, err, request.Header)
 	}

@@ -40,9 +40,12 @@ const bodyBackend = "bodies"
 
 // body limits the size of request bodies. The parameter "max-body" is in bytes.
 //
-// A program counts a body of unknown length in transit. HAProxy would run it for each request of a section, so only the
-// section for such requests has it: see package render. So this guard decides last about them. A body that goes to a
-// deciding Service is not counted: auth waits for it.
+// A program counts a body of unknown length in transit, unless it is there as a whole. HAProxy would run it for each
+// request of a section, so only the section for such requests has it: see package render. So this guard decides last
+// about them. A body that goes to a deciding Service is not counted: auth waits for it.
+//
+// What tells a whole body, the end of a message, is among HAProxy's fetches for developers, which may change. Without
+// it, HAProxy does not start.
 //
 // With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
 // req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
@@ -66,6 +69,7 @@ var body = filter{
 		}
 		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 } !" + has("redirect") + " !" + has("response") + " !" + isWaitedFor
 		count, wait := "http-request set-var(txn.count) bool(true) if "+unknown, "http-request wait-for-body time 10s at-least 1 if "+unknown+" !"+isCounted
+		tooLong := func(condition string) []string { return env.refuse(413, "the body of the request is too long", "", condition) }
 		var ahead, room []string
 		if env.isShadow {
 			ahead, wait = []string{count + " " + inShadow + " { req.ver 2.0 3.0 } !{ method GET HEAD }"}, wait+" !"+inShadow
@@ -77,12 +81,14 @@ var body = filter{
 		}
 		return Rules{Request: slices.Concat(
 			[]string{"http-request set-var(txn.max) " + param("max-body") + ",add(0) if " + has("max-body")},
-			env.refuse(413, "the body of the request is too long", "", has("max-body")+" { req.body_size,sub(txn.max) gt 0 }"),
 			waits,
 			[]string{count + " { req.fhdr_cnt(transfer-encoding) gt 0 }", count + " " + IsStream},
 			ahead,
 			[]string{wait, count + " { req.body_len gt 0 }"},
+			tooLong(has("max-body")+" { req.body_size,sub(txn.max) gt 0 }"),
+			tooLong(isCounted+" { req.body_len,sub(txn.max) gt 0 }"),
 			env.refuse(411, "a request for an upgrade must say how long its body is", "", isCounted+" { req.fhdr_cnt(upgrade) gt 0 }"),
+			[]string{"http-request unset-var(txn.count) if " + isCounted + " { internal.htx.has_eom }"},
 			room,
 			passLines,
 		)}
