@@ -24,14 +24,20 @@ func (r *rule) addJWT(from *appv1.JWT) {
 	}
 	setKeys(r.JWT, &from.Keys)
 	r.checkUsers()
-	for _, header := range from.ClaimsToHeaders {
-		r.JWT.Headers = append(r.JWT.Headers, model.ClaimHeader{Name: lower(header.Header), Claim: header.Claim})
+	r.JWT.Headers, r.JWT.Claims = claims(from.ClaimsToHeaders, from.RequiredClaims)
+}
+
+// claims returns what filters do with claims.
+func claims(toHeaders []appv1.JWTClaimHeader, required []appv1.JWTRequiredClaim) (headers []model.ClaimHeader, all []model.RequiredClaim) {
+	for _, header := range toHeaders {
+		headers = append(headers, model.ClaimHeader{Name: lower(header.Header), Claim: header.Claim})
 	}
-	for _, required := range from.RequiredClaims {
-		r.JWT.Claims = append(r.JWT.Claims, model.RequiredClaim{Claim: required.Claim, Values: texts(required.Values)})
+	for _, claim := range required {
+		all = append(all, model.RequiredClaim{Claim: claim.Claim, Values: texts(claim.Values)})
 	}
-	slices.SortFunc(r.JWT.Claims, func(a, b model.RequiredClaim) int { return cmp.Compare(a.Claim, b.Claim) })
-	slices.SortFunc(r.JWT.Headers, func(a, b model.ClaimHeader) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(headers, func(a, b model.ClaimHeader) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b model.RequiredClaim) int { return cmp.Compare(a.Claim, b.Claim) })
+	return headers, all
 }
 
 // setKeys sets the keys, or where they are.

@@ -16,19 +16,25 @@ import (
 	"gateway/internal/routing"
 )
 
+// jwtClaims are the claims of tokens.
+var jwtClaims = claimUse{"jwt", func(rule *routing.Rule) (headers []model.ClaimHeader, required []model.RequiredClaim) {
+	if rule.JWT == nil {
+		return nil, nil
+	}
+	return rule.JWT.Headers, rule.JWT.Claims
+}}
+
 // jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map. With
 // "jwt.from", keysets.map names it, so that new keys do not change the rules that need them. "jwt.iss" is the issuer,
 // "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience and the
 // scopes of a token. "jwt.scope" are the scopes as a text. "jwt.PLACE.NAME" is there for each
-// place where a token may be. "jwt.has.CLAIM" names the list for a claim. "jwt.to.HEADER"
-// is the claim for a header.
+// place where a token may be. claimUse has those for claims.
 //
 // The sender writes the header of a token. It only chooses one of the keys of the rule, and the key decides the
 // algorithm. Claims are checked once the signature is known to be the issuer's.
 //
 // HAProxy reads keys when it starts, so a new key takes a reload. It could be told of certificates while it runs, but
-// does not find them while another thread looks for one: some valid tokens would be refused. Each header with its claim
-// has rules of its own, as those of other filters have.
+// does not find them while another thread looks for one: some valid tokens would be refused.
 var jwt = filter{
 	guard: "JWT", param: "jwt", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.JWT != nil },
@@ -43,13 +49,7 @@ var jwt = filter{
 		for _, key := range rule.JWT.Keys {
 			names = append(names, keyFile(key))
 		}
-		for _, header := range rule.JWT.Headers {
-			names = append(names, fmt.Sprintf("%q", header))
-		}
-		for _, required := range rule.JWT.Claims {
-			names = append(names, "has "+required.Claim)
-		}
-		return names
+		return append(names, jwtClaims.names(rule)...)
 	},
 	encode: func(in Input, p *params) {
 		jwt := in.Rule.JWT
@@ -72,20 +72,15 @@ var jwt = filter{
 			p.set("jwt.scopes", in.List(ir.List{Expressions: []string{allOf(jwt.Scopes)}}))
 			p.set("jwt.scope", strings.Join(jwt.Scopes, " "))
 		}
-		for _, required := range jwt.Claims {
-			p.set(requiredParam(required.Claim), in.List(ir.List{Expressions: anyOf(required.Values)}))
-		}
-		for _, header := range jwt.Headers {
-			p.set("jwt.to."+ir.Quote(header.Name, ir.InName), claimWord(header.Claim))
-		}
+		jwtClaims.encode(in, p)
 	},
 	rules: func(env Env) Rules {
-		remove, add := claimRules(env.Rules)
+		remove, add := jwtClaims.headerRules(env.Rules)
 		if env.isShadow {
 			// What a token says that does not count is for nobody.
 			add = append([]string{"http-request unset-var(txn.jwt_text) if " + isRefused}, add...)
 		}
-		return Rules{Request: slices.Concat(remove, tokenRules(env), requiredRules(env), add)}
+		return Rules{Request: slices.Concat(remove, tokenRules(env), jwtClaims.requiredRules(env, ` hdr www-authenticate "Bearer error=\"insufficient_scope\""`), add)}
 	},
 	add: func(env Env, config *ir.Config) {
 		addProgram(env, config, "claims of tokens", ir.ClaimsFile, claimsProgram, "")
@@ -163,32 +158,6 @@ func sentRules(env Env) []string {
 	return rules
 }
 
-func requiredParam(claim string) string { return "jwt.has." + claimWord(claim) }
-
-// requiredRules let only requests pass whose claims are what rules require. Those without a valid token are refused
-// before.
-func requiredRules(env Env) []string {
-	claims := map[string]bool{}
-	for _, rule := range env.Rules {
-		if rule.JWT == nil {
-			continue
-		}
-		for _, required := range rule.JWT.Claims {
-			claims[required.Claim] = true
-		}
-	}
-	var rules []string
-	for _, path := range slices.Sorted(maps.Keys(claims)) {
-		required := has(requiredParam(path))
-		rules = append(rules, "http-request unset-var(txn.jwt_has) if "+required)
-		rules = append(rules, listRules("has", jsonPath(path), claimText(path), " if "+required, false)...)
-		rules = append(rules, `http-request set-var-fmt(txn.jwt_has) "%[`+param(requiredParam(path))+`]\n%[var(txn.jwt_has)]" if `+required)
-		rules = append(rules, env.refuse(403, "the token lacks a claim", ` hdr www-authenticate "Bearer error=\"insufficient_scope\""`,
-			required+" !{ var(txn.jwt_has),map_regm("+env.Paths.Map(ir.ConditionsFile)+") -m found }")...)
-	}
-	return rules
-}
-
 // critical finds the member "crit" in the header of a token, of any type, and what may hide it. HAProxy finds no
 // object.
 const critical = `\x5C|"crit"[ \t\r\n]*:`
@@ -198,31 +167,6 @@ const noKeys = "none"
 
 // signed ends a rule that is for tokens of the issuer only.
 const signed = " if { var(txn.jwt_verified) -m int 1 }"
-
-// claimRules remove the headers for claims from requests, and add them.
-func claimRules(rules []*routing.Rule) (remove, add []string) {
-	claims := map[string]map[string]bool{}
-	for _, rule := range rules {
-		if rule.JWT == nil {
-			continue
-		}
-		for _, header := range rule.JWT.Headers {
-			if claims[header.Name] == nil {
-				claims[header.Name] = map[string]bool{}
-			}
-			claims[header.Name][header.Claim] = true
-		}
-	}
-	for _, header := range slices.Sorted(maps.Keys(claims)) {
-		name := ir.Quote(header, ir.InName)
-		remove = append(remove, "http-request del-header "+name+" if "+has("jwt.to."+name))
-		for _, path := range slices.Sorted(maps.Keys(claims[header])) {
-			limited := " if " + is("jwt.to."+name, claimWord(path)) + " { " + inQuotes(claim(jsonPath(path))) + " -m found }"
-			add = append(add, "http-request set-header "+name+" "+inQuotes("%["+claimText(path)+"]")+limited)
-		}
-	}
-	return remove, add
-}
 
 // keySource returns the key in keysets.map of where keys are; "" if they are in the rule.
 func keySource(source routing.KeySource) string {
