@@ -17,6 +17,7 @@ import (
 	"gateway/internal/keeper"
 	"gateway/internal/logging"
 	"gateway/internal/passwords"
+	"gateway/internal/unixsocket"
 	"gateway/internal/version"
 	"gateway/signals"
 )
@@ -58,7 +59,7 @@ func run(ctx context.Context, k *keeper.Keeper, usersSocket string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
-	listener, err := passwords.Listen(usersSocket)
+	listener, err := unixsocket.Listen(usersSocket)
 	if err != nil {
 		return err
 	}

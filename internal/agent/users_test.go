@@ -11,6 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/passwords"
+	"gateway/internal/unixsocket"
 )
 
 // hashOf returns what htpasswd -B writes.
@@ -51,7 +52,7 @@ func (r *tlsRig) expectAs(status int, path, user, password string) {
 // serveUsers answers questions about users, as gateway-keys does.
 func (r *tlsRig) serveUsers() {
 	r.t.Helper()
-	listener, err := passwords.Listen(r.options.Paths.UsersSocket)
+	listener, err := unixsocket.Listen(r.options.Paths.UsersSocket)
 	r.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- r.users.Serve(r.t.Context(), listener) }()

@@ -8,10 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -70,22 +68,6 @@ func (c *Checker) Set(lists map[string]List) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lists = lists
-}
-
-// Listen opens the socket for questions. Only its user can connect.
-func Listen(socket string) (net.Listener, error) {
-	// One that ended may have left it.
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("failed to remove an old socket: %w", err)
-	}
-	listener, err := net.Listen("unix", socket)
-	if err == nil {
-		err = os.Chmod(socket, 0o600)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("failed to listen for questions about users: %w", err)
-	}
-	return listener, nil
 }
 
 // Serve answers questions until ctx ends. It returns an error if it cannot.

@@ -21,6 +21,7 @@ import (
 	"gateway/internal/keeper"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
+	"gateway/internal/unixsocket"
 )
 
 const basicWorld = `
@@ -121,7 +122,7 @@ func startBasic(t *testing.T) *passworded {
 // start answers questions.
 func (g *passworded) start() {
 	g.t.Helper()
-	listener, err := passwords.Listen(g.socket)
+	listener, err := unixsocket.Listen(g.socket)
 	if err != nil {
 		g.t.Fatal(err)
 	}

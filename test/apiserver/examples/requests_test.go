@@ -32,6 +32,7 @@ import (
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/unixsocket"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
@@ -215,7 +216,7 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 		}
 	}
 	socket := filepath.Join(paths.RunDir, "users.sock")
-	listener, err := passwords.Listen(socket)
+	listener, err := unixsocket.Listen(socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"gateway/internal/keeper"
 	"gateway/internal/model"
 	"gateway/internal/passwords"
+	"gateway/internal/unixsocket"
 	"gateway/internal/volume"
 )
 
@@ -222,7 +223,7 @@ func (s *session) start(ctx context.Context) error {
 		Secrets: s.secrets, Pairs: s.paths.CertificateDir, Certificates: filepath.Join(s.dir, "certificates"),
 		HAProxy: haproxy.NewWorker(s.paths.KeysSocket), Users: passwords.NewChecker(),
 	}
-	questions, err := passwords.Listen(s.paths.UsersSocket)
+	questions, err := unixsocket.Listen(s.paths.UsersSocket)
 	if err != nil {
 		return err
 	}
