@@ -87,8 +87,10 @@ var routing = []Row{
 	{"x-forwarded-prefix", Carried, "RequestHeaderModifier", setForwardedPrefix, ""},
 	{"custom-headers", Carried, "ResponseHeaderModifier, with what the ConfigMap has", setCustomHeaders, ""},
 	{"connection-proxy-header", Harmless, "HAProxy sets Connection itself", nil, ""},
-	{"proxy-cookie-domain proxy-cookie-path", Lost, "cookies of answers are not rewritten: let the backend set them as browsers need them", nil, "off"},
-	{"proxy-redirect-from proxy-redirect-to", Lost, "Location in answers is not rewritten: let the backend go by X-Forwarded-Host and -Proto", nil, "off|default"},
+	{"proxy-cookie-domain", Carried, "ResponseRewrite, for a pair of domains", setCookieDomain, ""},
+	{"proxy-cookie-path", Carried, "ResponseRewrite, for a pair of paths", setCookiePath, ""},
+	{"proxy-redirect-from", Differs, "ResponseRewrite. A new Location without a host stays so", setLocation, ""},
+	{"proxy-redirect-to", Differs, "as proxy-redirect-from", part("proxy-redirect-from"), ""},
 	{"enable-cors", Carried, "CORS, with nginx's defaults. What only preflights need is in answers to them alone", setCORS, ""},
 	{
 		"cors-allow-origin cors-allow-methods cors-allow-headers cors-allow-credentials cors-expose-headers cors-max-age",

@@ -34,7 +34,7 @@ var Keys = []Row{
 	{"proxy-next-upstream proxy-next-upstream-tries proxy-next-upstream-timeout load-balance", Carried, asDefault, setDefault, ""},
 	{"whitelist-source-range denylist-source-range", Carried, asDefault, setDefault, ""},
 	{"limit-rate limit-rate-after proxy-buffer-size service-upstream relative-redirects", Differs, asDefault, setDefault, ""},
-	{"proxy-cookie-path proxy-cookie-domain proxy-redirect-from", Lost, asDefault, setDefault, ""},
+	{"proxy-cookie-path proxy-cookie-domain proxy-redirect-from", Carried, asDefault, setDefault, ""},
 	{"custom-http-errors", Differs, asDefault, setDefault, ""},
 	{"enable-opentelemetry opentelemetry-trust-incoming-span opentelemetry-operation-name", Lost, asDefault, setDefault, ""},
 	{"enable-modsecurity modsecurity-snippet", Closed, asDefault, setDefault, ""},

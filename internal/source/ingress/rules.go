@@ -154,6 +154,9 @@ func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
 	} else if len(l.override) > 0 {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterResponseOverride, ResponseOverride: &appv1.ResponseOverride{Responses: l.override}})
 	}
+	if l.answers != (appv1.ResponseRewrite{}) {
+		extend(appv1.RuleFilter{Type: appv1.RuleFilterResponseRewrite, ResponseRewrite: l.answers.DeepCopy()})
+	}
 	if l.replacement != nil {
 		extend(appv1.RuleFilter{Type: appv1.RuleFilterPathRegexRewrite, PathRegexRewrite: l.replacement})
 	}

@@ -58,6 +58,8 @@ type settings struct {
 	redirect *gatewayv1.HTTPRequestRedirectFilter
 	// override has a Service answer in place of errors of backends.
 	override []appv1.OverriddenResponse
+	// answers is what answers of backends say of other addresses.
+	answers appv1.ResponseRewrite
 	// upstreamHost and rewriteTarget are another host and path for the backend.
 	upstreamHost  string
 	rewriteTarget string
