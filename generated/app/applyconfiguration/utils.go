@@ -123,6 +123,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.JWTApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JWTClaimHeader"):
 		return &appv1.JWTClaimHeaderApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("JWTIssuer"):
+		return &appv1.JWTIssuerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JWTKeys"):
 		return &appv1.JWTKeysApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JWTRequiredClaim"):

@@ -976,12 +976,6 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.JWT
   map:
     fields:
-    - name: audiences
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
     - name: claimsToHeaders
       type:
         list:
@@ -1002,14 +996,14 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - type
           - name
-    - name: issuer
+    - name: issuers
       type:
-        scalar: string
-      default: ""
-    - name: keys
-      type:
-        namedType: gateway.api.app.v1.JWTKeys
-      default: {}
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.JWTIssuer
+          elementRelationship: associative
+          keys:
+          - issuer
     - name: requiredClaims
       type:
         list:
@@ -1035,6 +1029,23 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.JWTIssuer
+  map:
+    fields:
+    - name: audiences
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: issuer
+      type:
+        scalar: string
+      default: ""
+    - name: keys
+      type:
+        namedType: gateway.api.app.v1.JWTKeys
+      default: {}
 - name: gateway.api.app.v1.JWTKeys
   map:
     fields:

@@ -11,22 +11,19 @@ import (
 // JWTApplyConfiguration represents a declarative configuration of the JWT type for use
 // with apply.
 //
-// JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header
-// "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is missing, with the
-// header WWW-Authenticate.
+// JWT lets a request through only with a valid token of one of some issuers: a JSON Web Token (RFC 7519), signed, in
+// the header "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is
+// missing, with the header WWW-Authenticate.
 //
 // A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
 // its signatures are made by, and not the token.
 type JWTApplyConfiguration struct {
-	// Who has to have issued a token: its "iss".
-	Issuer *string `json:"issuer,omitempty"`
-	// Whom a token may be for: one of these has to be its "aud", or in it.
-	Audiences []appv1.JWTAudience `json:"audiences,omitempty"`
+	// Who may have issued a token. Its "iss" says which of them it is, and only the keys and audiences of that one count.
+	// Scopes and claims are as required of the tokens of all of them.
+	Issuers []JWTIssuerApplyConfiguration `json:"issuers,omitempty"`
 	// Where a request may have its token. One with several tokens gets 401, whatever they are. The backend gets the token.
 	// Without it, in the header Authorization.
 	From []CredentialSourceApplyConfiguration `json:"from,omitempty"`
-	// The keys that tokens are signed with.
-	Keys *JWTKeysApplyConfiguration `json:"keys,omitempty"`
 	// Headers that tell the backend what a token says. Headers of these names that clients send are removed.
 	ClaimsToHeaders []JWTClaimHeaderApplyConfiguration `json:"claimsToHeaders,omitempty"`
 	// The scopes that a token has to have, all of them, in its "scope" or "scp". Others get 403.
@@ -43,20 +40,15 @@ func JWT() *JWTApplyConfiguration {
 	return &JWTApplyConfiguration{}
 }
 
-// WithIssuer sets the Issuer field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Issuer field is set to the value of the last call.
-func (b *JWTApplyConfiguration) WithIssuer(value string) *JWTApplyConfiguration {
-	b.Issuer = &value
-	return b
-}
-
-// WithAudiences adds the given value to the Audiences field in the declarative configuration
+// WithIssuers adds the given value to the Issuers field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Audiences field.
-func (b *JWTApplyConfiguration) WithAudiences(values ...appv1.JWTAudience) *JWTApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the Issuers field.
+func (b *JWTApplyConfiguration) WithIssuers(values ...*JWTIssuerApplyConfiguration) *JWTApplyConfiguration {
 	for i := range values {
-		b.Audiences = append(b.Audiences, values[i])
+		if values[i] == nil {
+			panic("nil value passed to WithIssuers")
+		}
+		b.Issuers = append(b.Issuers, *values[i])
 	}
 	return b
 }
@@ -71,14 +63,6 @@ func (b *JWTApplyConfiguration) WithFrom(values ...*CredentialSourceApplyConfigu
 		}
 		b.From = append(b.From, *values[i])
 	}
-	return b
-}
-
-// WithKeys sets the Keys field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Keys field is set to the value of the last call.
-func (b *JWTApplyConfiguration) WithKeys(value *JWTKeysApplyConfiguration) *JWTApplyConfiguration {
-	b.Keys = value
 	return b
 }
 
