@@ -224,7 +224,7 @@ func TestACertificateForOtherNames(t *testing.T) {
 func TestKeysOfManyRules(t *testing.T) {
 	t.Parallel()
 	from := routing.KeySource{ConfigMap: "staff"}
-	gateway := &model.Gateway{Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP, Filters: &model.Action{JWT: &model.JWT{KeysFrom: from}}}}}
+	gateway := &model.Gateway{Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP, Filters: &model.Action{JWT: &model.JWT{Issuers: []model.Issuer{{KeysFrom: from}}}}}}}
 	var routes []model.Route
 	for _, path := range []string{"/a", "/b", "/c"} {
 		routes = append(routes, model.Route{

@@ -30,7 +30,7 @@ const decisionsFilters = `
 - {type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Hour}]}}
 - {type: BasicAuth, basicAuth: {secretRef: {name: users}}}
 - {type: BasicAuth, basicAuth: {secretRef: {name: none}}}
-- {type: JWT, jwt: {issuer: me, audiences: [shop], clockSkew: 30s, keys: {inline: 'KEYS'}}}
+- {type: JWT, jwt: {issuers: [{issuer: me, audiences: [shop], keys: {inline: 'KEYS'}}], clockSkew: 30s}}
 - {type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [X-Want]}}
 - {type: CORS, cors: {allowOrigins: ["*"]}}
 `

@@ -92,7 +92,7 @@ func (r *rig) expectToken(token string, want int) {
 func (r *rig) withTokens(keys appv1.JWTKeys) appv1.GatewaySpec {
 	spec := r.spec("api")
 	spec.Routes[0].Rules[0].Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{
-		Issuer: "https://id.example.com/", Audiences: []appv1.JWTAudience{"shop"}, Keys: keys,
+		Issuers: []appv1.JWTIssuer{{Issuer: "https://id.example.com/", Audiences: []appv1.JWTAudience{"shop"}, Keys: keys}},
 	}}}
 	return spec
 }

@@ -302,7 +302,7 @@ type BasicAuth struct {
 	Secret string
 	// Realm is what browsers show.
 	Realm string
-	// ClientHeader is the header in which the backend gets the name of the user, the client, in lower case; "": it does not.
+	// ClientHeader is the header in which the backend gets the name of the user, in lower case; "": it does not.
 	ClientHeader string
 }
 
@@ -357,14 +357,10 @@ func (a *Action) SecretFiles() []SecretFile {
 
 // JWT says which tokens let requests through.
 type JWT struct {
-	Issuer string
-	// Audiences are whom a token may be for.
-	Audiences []string
+	// Issuers may have issued a token. Its iss says which of them it is.
+	Issuers []Issuer
 	// From are where a token may be.
 	From CredentialPlaces
-	// Keys are sorted by their IDs. KeysFrom is where they are if they are not here; zero: they are.
-	Keys     []JWTKey
-	KeysFrom KeySource
 	// Unusable is what is wrong with the keys; "": nothing.
 	Unusable string
 	// Headers tell the backend what a token says, sorted by name.
@@ -375,6 +371,17 @@ type JWT struct {
 	Claims []RequiredClaim
 	// Skew is by how much clocks may differ.
 	Skew time.Duration
+}
+
+// Issuer issues tokens.
+type Issuer struct {
+	// Name is the iss of its tokens.
+	Name string
+	// Audiences are whom a token may be for.
+	Audiences []string
+	// Keys are sorted by their IDs. KeysFrom is where they are if they are not here; zero: they are.
+	Keys     []JWTKey
+	KeysFrom KeySource
 }
 
 // KeySource is where keys are that tokens are signed with.

@@ -43,7 +43,7 @@ func TestPodsCountClaimsTogether(t *testing.T) {
 	port := int(haproxytest.FreePort(t))
 	limit := appv1.RequestLimit{Requests: 2, Unit: appv1.RateLimitHour, Key: &appv1.RateLimitKey{Type: appv1.RateLimitClaim, Name: "sub"}}
 	jwt := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{
-		Issuer: "https://id.example.com/", Audiences: []appv1.JWTAudience{"shop"}, Keys: appv1.JWTKeys{Inline: keys},
+		Issuers: []appv1.JWTIssuer{{Issuer: "https://id.example.com/", Audiences: []appv1.JWTAudience{"shop"}, Keys: appv1.JWTKeys{Inline: keys}}},
 	}}
 	a, b := startPod(t, 1, port, limit, jwt), startPod(t, 2, port, limit, jwt)
 	meet(a, b)

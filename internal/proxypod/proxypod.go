@@ -173,7 +173,9 @@ func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
 	var all []appv1.JWTKeys
 	for filter := range filters(gateway) {
 		if filter.JWT != nil {
-			all = append(all, filter.JWT.Keys)
+			for i := range filter.JWT.Issuers {
+				all = append(all, filter.JWT.Issuers[i].Keys)
+			}
 		}
 	}
 	return all

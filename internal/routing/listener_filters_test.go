@@ -85,7 +85,7 @@ routes:
       - {matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}
       - {matches: [{path: {value: /own}}], filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2}}}], maxRequestBytes: 0, backendRefs: [{name: web, port: 80}]}
       - {matches: [{path: {value: /both}}], filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2}}}], shadow: [RateLimit, ClientAddress], backendRefs: [{name: web, port: 80}]}
-      - {matches: [{path: {value: /token}}], filters: [{type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: a}}}}], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /token}}], filters: [{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: a}}}]}}], backendRefs: [{name: web, port: 80}]}
 `
 	want := map[string][]string{
 		"/": {"BasicAuth", "RateLimit", "maxRequestBytes"}, "/own/": {"BasicAuth"}, "/both/": {"BasicAuth", "RateLimit", "maxRequestBytes"},

@@ -70,7 +70,7 @@ func TestRangesThatCannotBeRead(t *testing.T) {
 // TestClaimsNeedTokens: a rule that counts requests by a claim, and verifies no token, lets none through.
 func TestClaimsNeedTokens(t *testing.T) {
 	const limits = "{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Second}, {requests: 1, unit: Hour, key: {type: Claim, name: realm.user}}]}}"
-	const jwt = ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}"
+	const jwt = ", {type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}]}}"
 	const concurrent = "{type: RateLimit, rateLimit: {concurrent: {requests: 1, key: {type: Claim, name: realm.user}}}}"
 	for i, isRefused := range []bool{false, true, true, false, true, true} {
 		others := []string{jwt, "", ", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}"}[i%3]
@@ -89,7 +89,7 @@ func TestClientsNeedNames(t *testing.T) {
 	const want = "requests for rules[0] are answered with 500: rateLimit counts by the client, which needs an APIKey or a BasicAuth: add one, or a RateLimit with another key"
 	for others, isRefused := range map[string]bool{
 		", {type: APIKey, apiKey: {secretRef: {name: a}, from: [{type: Cookie, name: key}]}}": false, "": true,
-		", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": false, ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}": true,
+		", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": false, ", {type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}]}}": true,
 	} {
 		compiled, problems := compileOne(t, limit+others+"], backendRefs: [{name: a, port: 80}]")
 		if isRefused && (len(compiled.Targets) != 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Message, want)) || !isRefused && len(problems) != 0 {

@@ -56,11 +56,11 @@ func (u *uses) change(host *Host, n int) {
 			path := file.Secret + "/" + file.File
 			u.count("s"+path, n, func() { u.secrets.Set(path, file) }, func() { u.secrets.Delete(path) })
 		}
-		if rule.JWT != nil && rule.JWT.KeysFrom != (KeySource{}) {
-			source, name := fmt.Sprintf("%q", rule.JWT.KeysFrom), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index)
+		rule.eachKeySource(func(from KeySource) {
+			source, name := fmt.Sprintf("%q", from), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index)
 			rules, _ := u.keys.Get(source)
 			u.count("k"+source+name, n, func() {
-				u.keys.Set(source, rules.With(name, KeyUse{rule.JWT.KeysFrom, rule.Route, rule.Index}))
+				u.keys.Set(source, rules.With(name, KeyUse{from, rule.Route, rule.Index}))
 			}, func() {
 				if rules = rules.Without(name); rules.Len() == 0 {
 					u.keys.Delete(source)
@@ -68,7 +68,7 @@ func (u *uses) change(host *Host, n int) {
 					u.keys.Set(source, rules)
 				}
 			})
-		}
+		})
 	}
 }
 
@@ -84,6 +84,18 @@ func (u *uses) count(key string, n int, add, remove func()) {
 		fallthrough
 	default:
 		u.counts[key] = now
+	}
+}
+
+// eachKeySource calls f for where the keys of tokens are that a rule needs, unless they are in the rule.
+func (r *Rule) eachKeySource(f func(KeySource)) {
+	if r.JWT == nil {
+		return
+	}
+	for i := range r.JWT.Issuers {
+		if from := r.JWT.Issuers[i].KeysFrom; from != (KeySource{}) {
+			f(from)
+		}
 	}
 }
 

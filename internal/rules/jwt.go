@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,14 +16,18 @@ func init() {
 }
 
 func (r *rule) addJWT(from *appv1.JWT) {
-	r.JWT = &model.JWT{
-		Issuer: from.Issuer, Audiences: texts(from.Audiences), Scopes: texts(from.RequiredScopes), Skew: duration(cmp.Or(from.ClockSkew, "30s")),
+	r.JWT = &model.JWT{Scopes: texts(from.RequiredScopes), Skew: duration(cmp.Or(from.ClockSkew, "30s"))}
+	for i := range from.Issuers {
+		issuer, problem := issuerOf(&from.Issuers[i])
+		if problem != "" {
+			r.JWT.Unusable = cmp.Or(r.JWT.Unusable, fmt.Sprintf("issuers[%d].%s", i, problem))
+		}
+		r.JWT.Issuers = append(r.JWT.Issuers, issuer)
 	}
 	r.JWT.From = model.CredentialPlaces{{In: model.InHeader, Name: authorization}}
 	if len(from.From) > 0 {
 		r.JWT.From = r.credentials(from.From)
 	}
-	setKeys(r.JWT, &from.Keys)
 	r.checkUsers()
 	r.JWT.Headers, r.JWT.Claims = claims(from.ClaimsToHeaders, from.RequiredClaims)
 }
@@ -40,9 +45,10 @@ func claims(toHeaders []appv1.JWTClaimHeader, required []appv1.JWTRequiredClaim)
 	return headers, all
 }
 
-// setKeys sets the keys, or where they are.
-func setKeys(to *model.JWT, from *appv1.JWTKeys) {
-	switch ref, remote := from.ConfigMapRef, from.Remote; {
+// issuerOf returns an issuer, with its keys or where they are, and what is wrong with these.
+func issuerOf(from *appv1.JWTIssuer) (to model.Issuer, problem string) {
+	to = model.Issuer{Name: from.Issuer, Audiences: texts(from.Audiences)}
+	switch ref, remote := from.Keys.ConfigMapRef, from.Keys.Remote; {
 	case ref != nil:
 		to.KeysFrom.ConfigMap = ref.Name
 	case remote != nil:
@@ -54,10 +60,11 @@ func setKeys(to *model.JWT, from *appv1.JWTKeys) {
 			URL: remote.URI, Authorities: strings.Join(authorities, ","), Interval: duration(cmp.Or(remote.RefreshInterval, "10m")),
 		}
 	default:
-		keys, err := keyset.Parse(from.Inline)
+		keys, err := keyset.Parse(from.Keys.Inline)
 		if err != nil {
-			to.Unusable = "keys.inline " + err.Error()
+			problem = "keys.inline " + err.Error()
 		}
 		to.Keys = keys
 	}
+	return to, problem
 }

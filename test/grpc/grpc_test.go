@@ -34,8 +34,8 @@ routes:
         filters: [{type: ClientAddress, clientAddress: {allow: [192.0.2.0/24]}}]
         backendRefs: [{name: empty, port: 80}]
       - matches: [{path: {value: /token}}]
-        filters: [{type: JWT, jwt: {issuer: a, audiences: [b], keys: {inline: '{"keys":[{"kty":"EC","crv":"P-256","kid":"a","alg":"ES256",
-          "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}'}}}]
+        filters: [{type: JWT, jwt: {issuers: [{issuer: a, audiences: [b], keys: {inline: '{"keys":[{"kty":"EC","crv":"P-256","kid":"a","alg":"ES256",
+          "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}'}}]}}]
         backendRefs: [{name: empty, port: 80}]
 `
 

@@ -1,25 +1,20 @@
 package v1
 
-// JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header
-// "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is missing, with the
-// header WWW-Authenticate.
+// JWT lets a request through only with a valid token of one of some issuers: a JSON Web Token (RFC 7519), signed, in
+// the header "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is
+// missing, with the header WWW-Authenticate.
 //
 // A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
 // its signatures are made by, and not the token.
 type JWT struct {
-	// Who has to have issued a token: its "iss".
+	// Who may have issued a token. Its "iss" says which of them it is, and only the keys and audiences of that one count.
+	// Scopes and claims are as required of the tokens of all of them.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^[!-~]+$`
-	Issuer string `json:"issuer"`
-
-	// Whom a token may be for: one of these has to be its "aud", or in it.
-	// +required
-	// +listType=set
+	// +listType=map
+	// +listMapKey=issuer
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
-	Audiences []JWTAudience `json:"audiences"`
+	Issuers []JWTIssuer `json:"issuers"`
 
 	// Where a request may have its token. One with several tokens gets 401, whatever they are. The backend gets the token.
 	// Without it, in the header Authorization.
@@ -30,10 +25,6 @@ type JWT struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
 	From []CredentialSource `json:"from,omitempty"`
-
-	// The keys that tokens are signed with.
-	// +required
-	Keys JWTKeys `json:"keys"`
 
 	// Headers that tell the backend what a token says. Headers of these names that clients send are removed.
 	// +optional
@@ -59,6 +50,27 @@ type JWT struct {
 	// +optional
 	// +kubebuilder:default="30s"
 	ClockSkew JWTClockSkew `json:"clockSkew,omitempty"`
+}
+
+// JWTIssuer issues tokens.
+type JWTIssuer struct {
+	// The "iss" of its tokens.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	Issuer string `json:"issuer"`
+
+	// Whom a token may be for: one of these has to be its "aud", or in it.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Audiences []JWTAudience `json:"audiences"`
+
+	// The keys that its tokens are signed with.
+	// +required
+	Keys JWTKeys `json:"keys"`
 }
 
 // JWTClockSkew is a number of seconds or minutes, like 30s or 1m.

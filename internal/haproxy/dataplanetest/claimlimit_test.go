@@ -16,7 +16,7 @@ import (
 
 // claimLimitsWorld returns a world whose rules count requests by claims.
 func claimLimitsWorld() string {
-	const jwt = `{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}, claimsToHeaders: [{claim: sub, header: X-User}]}}`
+	const jwt = `{type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}], claimsToHeaders: [{claim: sub, header: X-User}]}}`
 	return strings.NewReplacer("JWT", strings.ReplaceAll(jwt, "KEYS", keySet("ES256")), "WEB", "backendRefs: [{name: web, port: 80}]").Replace(`
 generation: 1
 spec:

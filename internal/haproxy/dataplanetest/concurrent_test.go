@@ -20,7 +20,7 @@ import (
 
 // concurrentWorld returns a world whose rules limit concurrent requests.
 func concurrentWorld() string {
-	const jwt = `{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}}`
+	const jwt = `{type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}]}}`
 	return strings.NewReplacer("JWT", strings.ReplaceAll(jwt, "KEYS", keySet("ES256")), "WEB", "backendRefs: [{name: web, port: 80}]").Replace(`
 generation: 1
 spec:

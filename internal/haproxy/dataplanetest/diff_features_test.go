@@ -139,8 +139,12 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		return "requestRedirect: {statusCode: 301}}, {type: APIKey, apiKey: {secretRef: {name: " + secret + "}, from: [" + from + "]}}]"
 	}
 	const header = "{type: Header, name: X-Key}"
+	issuers := func(second, audience string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuers: [{issuer: a, audiences: [" + audience + "], keys: {configMapRef: {name: keys}}}" + second + "]}}]"
+	}
+	const second = ", {issuer: b, audiences: [b], keys: {configMapRef: {name: keys}}}"
 	token := func(with string, keys ...string) string {
-		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: '" + keySet(keys...) + "'}" + with + "}}]"
+		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {inline: '" + keySet(keys...) + "'}}]" + with + "}}]"
 	}
 	limit := func(unit string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: " + unit + "}]}}]"
@@ -187,6 +191,10 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"a password":                       {redirect, redirect, basic("users"), ir.ReloadSettings},
 		"other users":                      {redirect, basic("users"), basic("others"), ""},
 		"no password any more":             {redirect, basic("users"), redirect, ir.ReloadSettings},
+		"another audience":                 {redirect, issuers("", "a"), issuers("", "b"), ""},
+		"several issuers":                  {redirect, issuers("", "a"), issuers(second, "a"), ir.ReloadNames},
+		"another of several issuers":       {redirect, issuers(second, "a"), issuers(strings.ReplaceAll(second, ": b", ": c"), "d"), ""},
+		"one issuer left":                  {redirect, issuers(second, "a"), issuers("", "a"), ""},
 		"an API key":                       {redirect, redirect, key("a", header), ir.ReloadSettings},
 		"other API keys":                   {redirect, key("a", header), key("b", header), ""},
 		"an API key in another place":      {redirect, key("a", header), key("a", "{type: Cookie, name: key}"), ir.ReloadNames},

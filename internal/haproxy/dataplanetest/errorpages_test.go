@@ -46,7 +46,7 @@ spec:
           filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}, {type: CORS, cors: {allowOrigins: ["https://a.io"]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /token}}]
-          filters: [{type: JWT, jwt: {issuer: a, audiences: [b], keys: {inline: 'KEYS'}, requiredScopes: [read]}}]
+          filters: [{type: JWT, jwt: {issuers: [{issuer: a, audiences: [b], keys: {inline: 'KEYS'}}], requiredScopes: [read]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /asked}}]
           filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}}}]

@@ -28,7 +28,7 @@ backends: [{service: web, port: 80, servers: ["127.0.0.1:1"]}]
 // TestJWTPlaces: a token counts only where the rule wants it, and only one. The backend gets it.
 func TestJWTPlaces(t *testing.T) {
 	t.Parallel()
-	world := strings.ReplaceAll(placesWorld, "ISSUER", `issuer: "https://id.example.com/", audiences: [shop], keys: {inline: '`+keySet("ES256")+`'}`)
+	world := strings.ReplaceAll(placesWorld, "ISSUER", `issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: '`+keySet("ES256")+`'}}]`)
 	c := newClient(t, startGateway(t, rendertest.Parse(t, world)).ports[80])
 	const invalid = `Bearer error="invalid_token"`
 	good := token(t, "ES256", nil)

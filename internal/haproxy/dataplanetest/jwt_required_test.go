@@ -35,7 +35,7 @@ backends: [{service: web, port: 80, servers: ["127.0.0.1:1"]}]
 // startRequired returns a client of HAProxy for requiredWorld.
 func startRequired(t *testing.T) *client {
 	t.Helper()
-	world := strings.ReplaceAll(requiredWorld, "ISSUER", `issuer: "https://id.example.com/", audiences: [shop], keys: {inline: '`+keySet("ES256")+`'}`)
+	world := strings.ReplaceAll(requiredWorld, "ISSUER", `issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: '`+keySet("ES256")+`'}}]`)
 	return newClient(t, startGateway(t, rendertest.Parse(t, world)).ports[80])
 }
 

@@ -25,23 +25,23 @@ spec:
       rules:
         - filters:
             - type: JWT
-              jwt: {ISSUER, keys: {inline: 'KEYS'}, claimsToHeaders: [
+              jwt: {issuers: [{ISSUER, keys: {inline: 'KEYS'}}], claimsToHeaders: [
                 {claim: sub, header: X-User}, {claim: realm.groups, header: X-Groups}, {claim: id, header: X-Id},
                 {claim: 'https://example\.com/groups', header: X-Url}, {claim: 'https://example\.com/app.user\.id', header: X-Url-User}, {claim: 'cognito:groups', header: X-Cognito}]}
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /scopes}}]
-          filters: [{type: JWT, jwt: {ISSUER, keys: {inline: 'KEYS'}, requiredScopes: [read, "urn:x/write"]}}]
+          filters: [{type: JWT, jwt: {issuers: [{ISSUER, keys: {inline: 'KEYS'}}], requiredScopes: [read, "urn:x/write"]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /exact}}]
-          filters: [{type: JWT, jwt: {ISSUER, keys: {inline: 'KEYS'}, clockSkew: 0s}}]
+          filters: [{type: JWT, jwt: {issuers: [{ISSUER, keys: {inline: 'KEYS'}}], clockSkew: 0s}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /unusable}}]
-          filters: [{type: JWT, jwt: {ISSUER, keys: {inline: '{"keys":[]}'}}}]
+          filters: [{type: JWT, jwt: {issuers: [{ISSUER, keys: {inline: '{"keys":[]}'}}]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /moved}}]
-          filters: [{type: JWT, jwt: {ISSUER, keys: {inline: 'KEYS'}}}, {type: RequestRedirect, requestRedirect: {hostname: new.io}}]
+          filters: [{type: JWT, jwt: {issuers: [{ISSUER, keys: {inline: 'KEYS'}}]}}, {type: RequestRedirect, requestRedirect: {hostname: new.io}}]
         - matches: [{path: {value: /cors}}]
-          filters: [{type: JWT, jwt: {ISSUER, keys: {inline: 'KEYS'}}}, {type: CORS, cors: {allowOrigins: ["https://a.io"]}}]
+          filters: [{type: JWT, jwt: {issuers: [{ISSUER, keys: {inline: 'KEYS'}}]}}, {type: CORS, cors: {allowOrigins: ["https://a.io"]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /open}}]
           backendRefs: [{name: web, port: 80}]

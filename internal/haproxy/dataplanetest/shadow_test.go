@@ -25,15 +25,15 @@ filters: [{type: ClientAddress, clientAddress: {deny: [127.0.0.0/8]}}], shadow: 
 filters: [{type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Hour}]}}], shadow: [RateLimit]
 filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}, clientHeader: X-User}}], shadow: [BasicAuth]
 filters: [{type: BasicAuth, basicAuth: {secretRef: {name: none}, clientHeader: X-User}}], shadow: [BasicAuth]
-filters: [{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}, requiredScopes: [read], claimsToHeaders: [{claim: sub, header: X-User}]}}], shadow: [JWT]
-filters: [{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {configMapRef: {name: none}}, claimsToHeaders: [{claim: sub, header: X-User}]}}], shadow: [JWT]
+filters: [{type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}], requiredScopes: [read], claimsToHeaders: [{claim: sub, header: X-User}]}}], shadow: [JWT]
+filters: [{type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {configMapRef: {name: none}}}], claimsToHeaders: [{claim: sub, header: X-User}]}}], shadow: [JWT]
 filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [Authorization], responseHeaders: [X-User]}}], shadow: [ExternalAuth]
 filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: missing, port: 80}, responseHeaders: [X-User]}}], shadow: [ExternalAuth]
 filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [Authorization], forwardBody: {maxSize: 3}}}], shadow: [ExternalAuth]
 maxRequestBytes: 3, shadow: [maxRequestBytes]
 maxRequestBytes: 3, filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [Authorization], forwardBody: {maxSize: 100}}}], shadow: [ExternalAuth]
 maxRequestBytes: 3, filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [Authorization], forwardBody: {maxSize: 100}}}], shadow: [maxRequestBytes]
-filters: [{type: ClientAddress, clientAddress: {deny: [127.0.0.0/8]}}, {type: RateLimit, rateLimit: {concurrent: {requests: 1, key: {type: Rule}}, limits: [{requests: 1, unit: Minute}, {requests: 5, unit: Hour, key: {type: Claim, name: sub}}]}}, {type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}}], shadow: [ClientAddress, RateLimit, JWT]
+filters: [{type: ClientAddress, clientAddress: {deny: [127.0.0.0/8]}}, {type: RateLimit, rateLimit: {concurrent: {requests: 1, key: {type: Rule}}, limits: [{requests: 1, unit: Minute}, {requests: 5, unit: Hour, key: {type: Claim, name: sub}}]}}, {type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}]}}], shadow: [ClientAddress, RateLimit, JWT]
 `
 
 // startShadow runs HAProxy for the rules above, those of the route shadow, and under /refuses without shadow. Users and

@@ -24,14 +24,18 @@ var jwtClaims = claimUse{"jwt", func(rule *routing.Rule) (headers []model.ClaimH
 	return rule.JWT.Headers, rule.JWT.Claims
 }}
 
-// jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map. With
-// "jwt.from", keysets.map names it, so that new keys do not change the rules that need them. "jwt.iss" is the issuer,
-// "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience and the
-// scopes of a token. "jwt.scope" are the scopes as a text. "jwt.PLACE.NAME" is there for each
-// place where a token may be. claimUse has those for claims.
+// jwt answers 401 to requests without a valid token. The parameter "jwt.skew" is in seconds. "jwt.scopes" names a list
+// of regular expressions for the scopes of a token, and "jwt.scope" are these as a text. "jwt.PLACE.NAME" is there for
+// each place where a token may be. claimUse has those for claims.
 //
-// The sender writes the header of a token. It only chooses one of the keys of the rule, and the key decides the
-// algorithm. Claims are checked once the signature is known to be the issuer's.
+// An issuer has parameters of its own: "jwt.iss" is its name, "jwt.aud" names a list of regular expressions for the
+// audience of a token, and "jwt.keys" a list of keys in keys.map. With "jwt.from", keysets.map names it, so that new
+// keys do not change the rules that need them. Where "jwt" is oneIssuer, they are beside the others. Where a rule has
+// several issuers, "jwt" names their list in keys.map, which has these parameters by the hash of the name.
+//
+// The sender writes the header of a token, and its claims as long as no signature is verified. They only choose one of
+// the issuers of the rule, and one of its keys, and the key decides the algorithm. Claims are checked once the
+// signature is known to be the issuer's, and iss is the first of them.
 //
 // HAProxy reads keys when it starts, so a new key takes a reload. It could be told of certificates while it runs, but
 // does not find them while another thread looks for one: some valid tokens would be refused.
@@ -42,12 +46,19 @@ var jwt = filter{
 		if rule.JWT == nil {
 			return nil
 		}
-		names := []string{fmt.Sprintf("%q", rule.JWT.KeysFrom)}
+		var names []string
+		if len(rule.JWT.Issuers) > 1 {
+			names = append(names, "issuers")
+		}
+		for i := range rule.JWT.Issuers {
+			issuer := &rule.JWT.Issuers[i]
+			names = append(names, fmt.Sprintf("%q", issuer.KeysFrom))
+			for _, key := range issuer.Keys {
+				names = append(names, keyFile(key))
+			}
+		}
 		for _, place := range rule.JWT.From {
 			names = append(names, "token in "+tokenParam(place))
-		}
-		for _, key := range rule.JWT.Keys {
-			names = append(names, keyFile(key))
 		}
 		return append(names, jwtClaims.names(rule)...)
 	},
@@ -56,17 +67,15 @@ var jwt = filter{
 		if jwt == nil {
 			return
 		}
-		if from := keySource(jwt.KeysFrom); from != "" {
-			p.set("jwt.from", from)
-			p.set("jwt", noKeys)
+		if len(jwt.Issuers) == 1 {
+			p.set("jwt", oneIssuer)
+			encodeIssuer(in, &jwt.Issuers[0], p)
 		} else {
-			p.set("jwt", in.Content(ir.KeysFile, func() []ir.MapEntry { return keyEntries(jwt.Keys) }))
+			p.set("jwt", in.Content(ir.KeysFile, issuerEntries(in, jwt.Issuers)))
 		}
 		for _, place := range jwt.From {
 			p.set(tokenParam(place), "1")
 		}
-		p.set("jwt.iss", jwt.Issuer)
-		p.set("jwt.aud", in.List(ir.List{Expressions: anyOf(jwt.Audiences)}))
 		p.set("jwt.skew", strconv.Itoa(int(jwt.Skew/time.Second)))
 		if len(jwt.Scopes) > 0 {
 			p.set("jwt.scopes", in.List(ir.List{Expressions: []string{allOf(jwt.Scopes)}}))
@@ -91,30 +100,34 @@ var jwt = filter{
 		if jwt == nil {
 			return nil
 		}
-		scopes := ""
+		scopes, issuers := "", make([]string, len(jwt.Issuers))
+		for i := range jwt.Issuers {
+			issuers[i] = jwt.Issuers[i].Name + " for " + strings.Join(jwt.Issuers[i].Audiences, " or ")
+		}
 		if len(jwt.Scopes) > 0 {
 			scopes = "; with " + strings.Join(jwt.Scopes, " and ") + " as scopes, else 403"
 		}
 		for _, required := range jwt.Claims {
 			scopes += "; with " + required.Claim + " of " + strings.Join(required.Values, " or ") + ", else 403"
 		}
-		return []string{fmt.Sprintf("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopes)}
+		return []string{fmt.Sprintf("JWT: a token of %s, else 401%s", strings.Join(issuers, ", or of "), scopes)}
 	},
 }
 
 // tokenRules let only requests with a valid token pass.
 func tokenRules(env Env) []string {
 	paths := env.Paths
-	limited, scoped := " if "+has("jwt"), " if "+has("jwt.scopes")
+	scoped := " if " + has("jwt.scopes")
 	conditions := ",map_regm(" + paths.Map(ir.ConditionsFile) + ") -m found }"
 	refuse := func(status int32, reason, challenge, condition string) []string {
 		return env.refuse(status, reason, ` hdr www-authenticate "Bearer`+challenge+`"`, has("jwt")+" "+condition)
 	}
-	rules := slices.Concat([]string{
-		"http-request set-var(txn.jwt_keys) " + param("jwt") + limited,
-		"http-request set-var(txn.jwt_keys) " + text("jwt.from") + ",map_str(" + paths.Map(ir.KeySetsFile) + "," + noKeys + ") if " + has("jwt.from"),
-	}, env.refuse(503, "the keys of tokens are not known", "", has("jwt")+" { var(txn.jwt_keys) -m str "+noKeys+" }"), sentRules(env), []string{
+	rules := slices.Concat(sentRules(env), []string{
 		"http-request set-var(txn.jwt) var(txn.jwt_sent) if { var(txn.jwt_sent) -m reg '^[A-Za-z0-9_-]++[.][A-Za-z0-9_-]++[.][A-Za-z0-9_-]++$' }",
+	}, issuerRules(env), []string{
+		"http-request set-var(txn.jwt_keys) " + ofIssuer("jwt.keys"),
+		"http-request set-var(txn.jwt_keys) " + ofIssuer("jwt.from") + ",url_dec,map_str(" + paths.Map(ir.KeySetsFile) + "," + noKeys + ") if { " + ofIssuer("jwt.from") + " -m found }",
+	}, env.refuse(503, "the keys of tokens are not known", "", has("jwt")+" { var(txn.jwt_keys) -m str "+noKeys+" }"), []string{
 		"http-request set-var(txn.jwt_kid) var(txn.jwt),jwt_header_query($.kid),sha2(256),hex",
 		"http-request set-var(txn.jwt_key) var(txn.jwt_keys),concat(/,txn.jwt_kid),map_str(" + paths.Map(ir.KeysFile) + ") if { var(txn.jwt_kid) -m found }",
 		"http-request set-var(txn.jwt_alg) var(txn.jwt_key),field(1,/)",
@@ -123,11 +136,11 @@ func tokenRules(env Env) []string {
 			" { var(txn.jwt),jwt_header_query($.alg),strcmp(txn.jwt_alg) eq 0 } !{ var(txn.jwt),jwt_header_query -m reg '" + critical + "' }",
 	})
 	rules = slices.Concat(rules, readRules(signed), []string{
-		"http-request set-var(txn.jwt_iss) " + text("jwt.iss") + signed,
+		"http-request set-var(txn.jwt_iss) " + ofIssuer("jwt.iss") + ",url_dec" + signed,
 		"http-request set-var(txn.jwt_skew) " + param("jwt.skew") + ",add(0)" + signed,
 		"http-request set-var(txn.jwt_now) date" + signed,
 	}, timeRules("exp", "floor", signed), timeRules("nbf", "ceiling", signed), listRules("aud", "aud", claim("aud"), signed, false), []string{
-		`http-request set-var-fmt(txn.jwt_aud) "%[` + param("jwt.aud") + `]\n%[var(txn.jwt_aud)]" if { var(txn.jwt_aud) -m found }`,
+		`http-request set-var-fmt(txn.jwt_aud) "%[` + ofIssuer("jwt.aud") + `]\n%[var(txn.jwt_aud)]" if { var(txn.jwt_aud) -m found }`,
 		"http-request set-var(txn.jwt_valid) bool(true)" + signed +
 			" { " + claim("iss") + ",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)" + conditions + " { var(txn.jwt_exp),add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
 		"http-request unset-var(txn.jwt_valid) if { var(txn.jwt_nbf_text) -m found } !{ var(txn.jwt_nbf),sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
@@ -136,6 +149,48 @@ func tokenRules(env Env) []string {
 	rules = append(rules, `http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped)
 	return append(rules, refuse(403, "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`,
 		has("jwt.scopes")+" !{ var(txn.jwt_scopes)"+conditions)...)
+}
+
+// oneIssuer is in place of the name of a list of issuers, for rules with one.
+const oneIssuer = "1"
+
+// ofIssuer returns the expression for a parameter of the issuer of a token.
+func ofIssuer(name string) string { return "var(txn.jwt_issuer),param(" + name + ")" }
+
+func encodeIssuer(in Input, issuer *model.Issuer, p *params) {
+	if from := keySource(issuer.KeysFrom); from != "" {
+		p.set("jwt.from", from)
+		p.set("jwt.keys", noKeys)
+	} else {
+		p.set("jwt.keys", in.Content(ir.KeysFile, func() []ir.MapEntry { return keyEntries(issuer.Keys) }))
+	}
+	p.set("jwt.iss", issuer.Name)
+	p.set("jwt.aud", in.List(ir.List{Expressions: anyOf(issuer.Audiences)}))
+}
+
+// issuerEntries returns the entries for issuers: "/" and the hash of the name, with the parameters.
+func issuerEntries(in Input, issuers []model.Issuer) func() []ir.MapEntry {
+	entries := make([]ir.MapEntry, len(issuers))
+	for i := range issuers {
+		var p params
+		encodeIssuer(in, &issuers[i], &p)
+		entries[i] = ir.MapEntry{Key: hashKey(issuers[i].Name), Value: strings.Join(p, "&")}
+	}
+	return func() []ir.MapEntry { return entries }
+}
+
+// issuerRules set txn.jwt_issuer to the parameters of the issuer that a token names, unless there is only one. HAProxy
+// does not read "\/", which some issuers write for a slash.
+func issuerRules(env Env) []string {
+	rules := []string{"http-request set-var(txn.jwt_issuer) var(txn.filters) if " + is("jwt", oneIssuer)}
+	if !slices.ContainsFunc(env.Rules, func(rule *routing.Rule) bool { return rule.JWT != nil && len(rule.JWT.Issuers) > 1 }) {
+		return rules
+	}
+	return append(rules,
+		"http-request set-var(txn.jwt_issuer) "+param("jwt")+" if "+has("jwt")+" !"+is("jwt", oneIssuer),
+		"http-request set-var(txn.jwt_named) "+inQuotes(`var(txn.jwt),jwt_payload_query,regsub('\x5C/','/',g),json_query('$.iss'),sha2(256),hex`)+" if "+has("jwt")+" !"+is("jwt", oneIssuer),
+		"http-request set-var(txn.jwt_issuer) var(txn.jwt_issuer),concat(/,txn.jwt_named),map_str("+env.Paths.Map(ir.KeysFile)+",-) if "+has("jwt")+" !"+is("jwt", oneIssuer),
+	)
 }
 
 func tokenParam(place model.CredentialPlace) string { return placeParam("jwt", place) }
@@ -184,10 +239,13 @@ func keySource(source routing.KeySource) string {
 func keyEntries(keys []routing.JWTKey) []ir.MapEntry {
 	entries := make([]ir.MapEntry, len(keys))
 	for i, key := range keys {
-		entries[i] = ir.MapEntry{Key: fmt.Sprintf("/%X", sha256.Sum256([]byte(key.ID))), Value: key.Algorithm + "/" + keyFile(key)}
+		entries[i] = ir.MapEntry{Key: hashKey(key.ID), Value: key.Algorithm + "/" + keyFile(key)}
 	}
 	return entries
 }
+
+// hashKey returns the key of an entry for something that tokens name.
+func hashKey(name string) string { return fmt.Sprintf("/%X", sha256.Sum256([]byte(name))) }
 
 // keyFile returns the name of the file of a key, which identifies the key.
 func keyFile(key routing.JWTKey) string {
@@ -207,12 +265,15 @@ func addKeys(env Env, config *ir.Config) {
 		if rule.JWT == nil {
 			continue
 		}
-		add(rule.JWT.Keys)
-		if keys := env.KeySets[rule.JWT.KeysFrom]; len(keys) > 0 {
-			add(keys)
-			name, content := ir.NewContent(ir.KeysFile, keyEntries(keys))
-			config.Contents = config.Contents.With(ir.ContentKey(ir.KeysFile, name), content)
-			config.Maps[ir.KeySetsFile] = config.Maps[ir.KeySetsFile].With(keySource(rule.JWT.KeysFrom), name)
+		for i := range rule.JWT.Issuers {
+			issuer := &rule.JWT.Issuers[i]
+			add(issuer.Keys)
+			if keys := env.KeySets[issuer.KeysFrom]; len(keys) > 0 {
+				add(keys)
+				name, content := ir.NewContent(ir.KeysFile, keyEntries(keys))
+				config.Contents = config.Contents.With(ir.ContentKey(ir.KeysFile, name), content)
+				config.Maps[ir.KeySetsFile] = config.Maps[ir.KeySetsFile].With(keySource(issuer.KeysFrom), name)
+			}
 		}
 	}
 	var lines []string

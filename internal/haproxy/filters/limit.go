@@ -228,7 +228,8 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 		case model.ByClient:
 			lines = append(lines, "http-request set-var("+counted+") "+ClientLog+" if "+is(by, value))
 		case model.ByClaim:
-			lines = append(lines, "http-request set-var("+counted+") "+inQuotes(claimText(limits[value].Name))+" if "+is(by, value))
+			// A claim means what its issuer says.
+			lines = append(lines, "http-request set-var-fmt("+counted+`) "%[var(txn.jwt_iss)] %[`+inner(claimText(limits[value].Name))+`]" if `+is(by, value))
 		}
 	}
 	return append(lines,

@@ -26,6 +26,7 @@
 //	filters.map     FILTERS             NAME=VALUE&...         see package filters
 //	addresses.map   LIST/DIGITS/HEX     0 or 1                 whether a range of addresses has access: package filters
 //	keys.map        KEYS/HASH           ALGORITHM/FILE         the key that tokens name by an ID of that hash: package filters
+//	keys.map        ISSUERS/HASH        NAME=VALUE&...         the parameters of an issuer whose name has that hash
 //	keysets.map     SOURCE              KEYS                   the keys of a ConfigMap or URL
 //	names.map       PORT/NAME           LISTENER               the listener whose certificates are for a server name
 //	hsts.map        LISTENER            TEXT                   the value of Strict-Transport-Security

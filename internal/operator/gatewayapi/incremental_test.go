@@ -89,7 +89,7 @@ var variants = []struct {
 	{"apiVersion: app.example.com/v1\nkind: RouteFilter\nmetadata: {namespace: web, name: office}", []string{
 		"spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}",
 		"spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}",
-		"spec: {filters: [{type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}]}",
+		"spec: {filters: [{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}]}}]}",
 	}},
 	{"apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {namespace: web, name: tls}", []string{
 		"spec: {targetRefs: [{group: '', kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]}}",

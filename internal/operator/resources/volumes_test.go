@@ -64,8 +64,8 @@ func keys(t *testing.T, object string, items []corev1ac.KeyToPathApplyConfigurat
 // The promise of the design: who can talk to the API server holds no key, and who holds the keys cannot.
 func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	gateway := readGateway(t, "testdata/tls.in.yaml")
-	token := appv1.RuleFilter{JWT: &appv1.JWT{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}
-	remote := appv1.RuleFilter{JWT: &appv1.JWT{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}
+	token := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}}}
+	remote := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}}}
 	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}}})
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
 	if len(pod.InitContainers) != 2 || len(pod.Containers) != 1 {

@@ -190,7 +190,7 @@ func withRemoteKeys(uri string) func(*appv1.Gateway) {
 
 func withTokens(keys appv1.JWTKeys) func(*appv1.Gateway) {
 	return func(gateway *appv1.Gateway) {
-		filter := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Keys: keys}}
+		filter := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: keys}}}}
 		gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Name: "closed", Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{filter}}}})
 	}
 }

@@ -30,11 +30,15 @@ func mountedFor(action *model.Action) []mounted {
 	if key := action.APIKey; key != nil {
 		all = append(all, mounted{"APIKey", "Secret", []string{key.Secret}, key.Secret})
 	}
-	switch jwt := action.JWT; {
-	case jwt != nil && jwt.KeysFrom.URL != "":
-		all = append(all, mounted{"JWT", "ConfigMap", strings.Split(jwt.KeysFrom.Authorities, ","), jwt.KeysFrom.URL})
-	case jwt != nil && jwt.KeysFrom.ConfigMap != "":
-		all = append(all, mounted{"JWT", "ConfigMap", []string{jwt.KeysFrom.ConfigMap}, jwt.KeysFrom.ConfigMap})
+	if jwt := action.JWT; jwt != nil {
+		for i := range jwt.Issuers {
+			switch from := jwt.Issuers[i].KeysFrom; {
+			case from.URL != "":
+				all = append(all, mounted{"JWT", "ConfigMap", strings.Split(from.Authorities, ","), from.URL})
+			case from.ConfigMap != "":
+				all = append(all, mounted{"JWT", "ConfigMap", []string{from.ConfigMap}, from.ConfigMap})
+			}
+		}
 	}
 	return all
 }

@@ -177,7 +177,7 @@ spec: {gatewayClassName: ours, listeners: [{name: http, port: 80, protocol: HTTP
 ---
 kind: RouteFilter
 metadata: {name: token, namespace: infra}
-spec: {filters: [{type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}]}
+spec: {filters: [{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}]}}]}
 ---
 kind: HTTPRoute
 metadata: {name: at-one, namespace: infra}

@@ -149,7 +149,7 @@ func repairShadow(listener object) {
 	}
 }
 
-// repairFilter: a RateLimit has limits, concurrent or both, and a JWT has its keys from one place.
+// repairFilter: a RateLimit has limits, concurrent or both, and an issuer of a JWT has its keys in one place.
 func repairFilter(filter object) {
 	if limit, ok := filter["rateLimit"].(object); ok && len(limit) == 0 {
 		limit["concurrent"] = object{"requests": 1}
@@ -160,7 +160,8 @@ func repairFilter(filter object) {
 			response["backendRef"] = object{"name": "echo", "port": int64(80)}
 		}
 	}
-	if keys, ok := at(filter, "jwt", "keys").(object); ok {
+	for _, issuer := range elements(at(filter, "jwt", "issuers")) {
+		keys, _ := issuer["keys"].(object)
 		for i, place := range sortedKeys(keys) {
 			if i > 0 {
 				delete(keys, place)

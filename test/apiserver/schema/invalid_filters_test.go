@@ -18,7 +18,7 @@ const (
 	basic        = filter + "BasicAuth, basicAuth: {"
 	key          = filter + "APIKey, apiKey: {"
 	jwt          = filter + "JWT, jwt: {"
-	remote       = jwt + "issuer: a, audiences: [a], keys: {remote: {uri: "
+	remote       = jwt + "issuers: [{issuer: a, audiences: [a], keys: {remote: {uri: "
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	alike        = "spec.routes[0].rules[0].filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
@@ -37,7 +37,7 @@ var filters = []struct{ kind, field, value string }{
 	{"RateLimit", "rateLimit", "{limits: [{requests: 1, unit: Hour}]}"},
 	{"BasicAuth", "basicAuth", "{secretRef: {name: a}}"},
 	{"APIKey", "apiKey", "{secretRef: {name: a}, from: [{type: Header, name: a}]}"},
-	{"JWT", "jwt", "{issuer: a, audiences: [a], keys: {inline: a}}"},
+	{"JWT", "jwt", "{issuers: [{issuer: a, audiences: [a], keys: {inline: a}}]}"},
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 	{"Cache", "cache", "{}"},
@@ -132,7 +132,7 @@ func TestDisguisedHeaders(t *testing.T) {
 			t.Parallel()
 			for _, list := range []string{"set: [{name: \"%s\", value: a}]", "add: [{name: \"%s\", value: a}]", "remove: [\"%s\"]"} {
 				for _, f := range filters[:2] {
-					spec := fmt.Sprintf(filter+f.kind+", "+f.field+": {"+list+"}}]}]}]}", name)
+					spec := fmt.Sprintf(filter+f.kind+", "+f.field+": {"+list+"}}]}]}}]]}", name)
 					expectRefusal(t, "shop", spec, filter0+"."+f.field, "should match")
 				}
 			}
@@ -180,7 +180,7 @@ var fixedFilters = []refusal{
 	{"shadow twice", "", filter + "Cache, cache: {}}], shadow: [JWT, JWT]}]}]}", []string{`spec.routes[0].rules[0].shadow[1]: Duplicate value: "JWT"`}},
 	{"no variables", "", filter + "HeaderVariables, headerVariables: {set: []}}]}]}]}", []string{filter0 + `.headerVariables.set: Invalid value: 0`}},
 	{"stored answers of users", "", filter + "Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}]}]}", []string{alike}},
-	{"stored answers for tokens", "", filter + "Cache, cache: {}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}]}]}]}", []string{alike}},
+	{"stored answers for tokens", "", filter + "Cache, cache: {}}, {type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {inline: a}}]}}]}]}]}", []string{alike}},
 	{"stored answers that a Service allows", "", filter + "Cache, cache: {}}, {type: ExternalAuth, externalAuth: {backendRef: {name: a, port: 80}}}]}]}]}", []string{alike}},
 	{"no addresses", "", filter + "ClientAddress, clientAddress: {}}]}]}]}", []string{filter0 + ".clientAddress: Invalid value: 0: "}},
 	{"an empty list of addresses that are allowed", "", addresses + "allow: []}}]}]}]}", []string{filter0 + ".clientAddress.allow: Invalid value: 0: "}},
@@ -209,33 +209,36 @@ var fixedFilters = []refusal{
 	{"a realm with a line break", "", basic + "secretRef: {name: a}, realm: \"a\\r\\nb\"}}]}]}]}", []string{filter0 + ".basicAuth.realm: Invalid value"}},
 	{"a user as the length", "", basic + "secretRef: {name: a}, clientHeader: Content-Length}}]}]}]}", []string{filter0 + ".basicAuth.clientHeader: Invalid value: \"Content-Length\"", "frame a message"}},
 	{"a user in a header with a comma", "", basic + "secretRef: {name: a}, clientHeader: 'a,b'}}]}]}]}", []string{filter0 + ".basicAuth.clientHeader: Invalid value: \"a,b\""}},
-	{"tokens of anybody", "", jwt + "audiences: [a], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.issuer: Required value"}},
-	{"tokens for anybody", "", jwt + "issuer: a, audiences: [], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences: Invalid value: 0: "}},
-	{"tokens without keys", "", jwt + "issuer: a, audiences: [a], keys: {}}}]}]}]}", []string{filter0 + ".jwt.keys in body should have at least 1 properties"}},
-	{"keys over plain HTTP", "", remote + "'http://a/keys', caCertificateRefs: [{name: a}]}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.uri: Invalid value: \"http://a/keys\""}},
-	{"keys at a user's address", "", remote + "'https://a:b@c/keys', caCertificateRefs: [{name: a}]}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.uri: Invalid value"}},
-	{"keys of a server that nobody vouches for", "", remote + "'https://a/keys', caCertificateRefs: []}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.caCertificateRefs: Invalid value: 0"}},
-	{"keys every second", "", remote + "'https://a/keys', caCertificateRefs: [{name: a}], refreshInterval: 1s}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.refreshInterval: Invalid value: \"1s\""}},
-	{"keys every other day", "", remote + "'https://a/keys', caCertificateRefs: [{name: a}], refreshInterval: 48h}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.refreshInterval: Invalid value: \"48h\""}},
-	{"keys in two places", "", jwt + "issuer: a, audiences: [a], keys: {inline: a, configMapRef: {name: a}}}}]}]}]}", []string{filter0 + ".jwt.keys: Too many: 2: must have at most 1 item"}},
-	{"an issuer with a space", "", jwt + "issuer: 'a b', audiences: [a], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.issuer: Invalid value: \"a b\""}},
-	{"an audience with a quote", "", jwt + "issuer: a, audiences: ['a\"b'], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences[0]: Invalid value"}},
-	{"an audience that begins with a comma", "", jwt + "issuer: a, audiences: [','], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences[0]: Invalid value"}},
-	{"a scope with a space", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredScopes: ['a b']}}]}]}]}", []string{filter0 + ".jwt.requiredScopes[0]: Invalid value: \"a b\""}},
-	{"more scopes than eight", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredScopes: [" + repeat(9, "a%d", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.requiredScopes: Too many: 9: must have at most 8 items"}},
-	{"a token in no place", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, from: []}}]}]}]}", []string{filter0 + ".jwt.from: Invalid value: 0"}},
-	{"a token as the length", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, from: [{type: Header, name: Content-Length}]}}]}]}]}", []string{filter0 + ".jwt.from[0].name: Invalid value: \"Content-Length\"", "frame a message"}},
-	{"a claim of no value", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [{claim: a, values: []}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values: Invalid value: 0"}},
-	{"a claim of a value with a quote", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [{claim: a, values: ['a\"b']}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values[0]: Invalid value"}},
-	{"a claim of a value with a backslash", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [{claim: a, values: ['a\\b']}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values[0]: Invalid value"}},
-	{"a claim required twice", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [{claim: a, values: [a]}, {claim: a, values: [b]}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[1]: Duplicate value"}},
-	{"more claims than eight", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredClaims: [" + repeat(9, "{claim: a%d, values: [a]}", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims: Too many: 9: must have at most 8 items"}},
-	{"a claim with a bracket", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: 'a[0]', header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].claim: Invalid value: \"a[0]\""}},
-	{"a claim with a dot that is not escaped", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: 'https://example.com/groups', header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].claim: Invalid value: \"https://example.com/groups\""}},
-	{"a claim that is a URL without its dots escaped", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: 'https://example.com', header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].claim: Invalid value: \"https://example.com\""}},
-	{"a claim as Host", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: a, header: Host}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].header: Invalid value: \"Host\""}},
-	{"clocks that differ by hours", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, clockSkew: 1h}}]}]}]}", []string{filter0 + ".jwt.clockSkew: Invalid value: \"1h\""}},
-	{"two claims for a header", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: a, header: X-A}, {claim: b, header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[1]: Duplicate value"}},
+	{"tokens of anybody", "", jwt + "issuers: [{audiences: [a], keys: {inline: a}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].issuer: Required value"}},
+	{"tokens of nobody", "", jwt + "issuers: []}}]}]}]}", []string{filter0 + ".jwt.issuers: Invalid value: 0: "}},
+	{"an issuer twice", "", jwt + "issuers: [" + repeat(2, "{issuer: a, audiences: [a], keys: {inline: a%d}}", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.issuers[1]: Duplicate value"}},
+	{"more issuers than eight", "", jwt + "issuers: [" + repeat(9, "{issuer: a%d, audiences: [a], keys: {inline: a}}", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.issuers: Too many: 9: must have at most 8 items"}},
+	{"tokens for anybody", "", jwt + "issuers: [{issuer: a, audiences: [], keys: {inline: a}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].audiences: Invalid value: 0: "}},
+	{"tokens without keys", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].keys in body should have at least 1 properties"}},
+	{"keys over plain HTTP", "", remote + "'http://a/keys', caCertificateRefs: [{name: a}]}}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].keys.remote.uri: Invalid value: \"http://a/keys\""}},
+	{"keys at a user's address", "", remote + "'https://a:b@c/keys', caCertificateRefs: [{name: a}]}}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].keys.remote.uri: Invalid value"}},
+	{"keys of a server that nobody vouches for", "", remote + "'https://a/keys', caCertificateRefs: []}}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].keys.remote.caCertificateRefs: Invalid value: 0"}},
+	{"keys every second", "", remote + "'https://a/keys', caCertificateRefs: [{name: a}], refreshInterval: 1s}}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].keys.remote.refreshInterval: Invalid value: \"1s\""}},
+	{"keys every other day", "", remote + "'https://a/keys', caCertificateRefs: [{name: a}], refreshInterval: 48h}}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].keys.remote.refreshInterval: Invalid value: \"48h\""}},
+	{"keys in two places", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a, configMapRef: {name: a}}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].keys: Too many: 2: must have at most 1 item"}},
+	{"an issuer with a space", "", jwt + "issuers: [{issuer: 'a b', audiences: [a], keys: {inline: a}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].issuer: Invalid value: \"a b\""}},
+	{"an audience with a quote", "", jwt + "issuers: [{issuer: a, audiences: ['a\"b'], keys: {inline: a}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].audiences[0]: Invalid value"}},
+	{"an audience that begins with a comma", "", jwt + "issuers: [{issuer: a, audiences: [','], keys: {inline: a}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].audiences[0]: Invalid value"}},
+	{"a scope with a space", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], requiredScopes: ['a b']}}]}]}]}", []string{filter0 + ".jwt.requiredScopes[0]: Invalid value: \"a b\""}},
+	{"more scopes than eight", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], requiredScopes: [" + repeat(9, "a%d", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.requiredScopes: Too many: 9: must have at most 8 items"}},
+	{"a token in no place", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], from: []}}]}]}]}", []string{filter0 + ".jwt.from: Invalid value: 0"}},
+	{"a token as the length", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], from: [{type: Header, name: Content-Length}]}}]}]}]}", []string{filter0 + ".jwt.from[0].name: Invalid value: \"Content-Length\"", "frame a message"}},
+	{"a claim of no value", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], requiredClaims: [{claim: a, values: []}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values: Invalid value: 0"}},
+	{"a claim of a value with a quote", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], requiredClaims: [{claim: a, values: ['a\"b']}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values[0]: Invalid value"}},
+	{"a claim of a value with a backslash", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], requiredClaims: [{claim: a, values: ['a\\b']}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[0].values[0]: Invalid value"}},
+	{"a claim required twice", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], requiredClaims: [{claim: a, values: [a]}, {claim: a, values: [b]}]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims[1]: Duplicate value"}},
+	{"more claims than eight", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], requiredClaims: [" + repeat(9, "{claim: a%d, values: [a]}", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.requiredClaims: Too many: 9: must have at most 8 items"}},
+	{"a claim with a bracket", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], claimsToHeaders: [{claim: 'a[0]', header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].claim: Invalid value: \"a[0]\""}},
+	{"a claim with a dot that is not escaped", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], claimsToHeaders: [{claim: 'https://example.com/groups', header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].claim: Invalid value: \"https://example.com/groups\""}},
+	{"a claim that is a URL without its dots escaped", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], claimsToHeaders: [{claim: 'https://example.com', header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].claim: Invalid value: \"https://example.com\""}},
+	{"a claim as Host", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], claimsToHeaders: [{claim: a, header: Host}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].header: Invalid value: \"Host\""}},
+	{"clocks that differ by hours", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], clockSkew: 1h}}]}]}]}", []string{filter0 + ".jwt.clockSkew: Invalid value: \"1h\""}},
+	{"two claims for a header", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], claimsToHeaders: [{claim: a, header: X-A}, {claim: b, header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[1]: Duplicate value"}},
 	{"nobody to ask", "", auth + "path: /}}]}]}]}", []string{filter0 + ".externalAuth.backendRef: Required value"}},
 	{"a port of none to ask", "", auth + "backendRef: {name: a}}}]}]}]}", []string{filter0 + ".externalAuth.backendRef.port: Required value"}},
 	{"a path with a line break", "", auth + "backendRef: {name: a, port: 80}, path: \"/a\\r\\nb\"}}]}]}]}", []string{filter0 + ".externalAuth.path: Invalid value"}},
@@ -255,7 +258,7 @@ var fixedFilters = []refusal{
 	{"a mirror in another namespace", "", mirror + "{name: a/b, port: 80}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[0].name: Invalid value"}},
 	{"a filter without a type", "", rule + "[{filters: [{cors: {allowOrigins: ['*']}}]}]}]}", []string{filter0 + ".type: Required value"}},
 	{"a filter without anything", "", rule + "[{filters: [{}]}]}]}", []string{filter0 + ".type: Required value"}},
-	{"two filters that want the header Authorization", "", basic + "secretRef: {name: a}}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}]}]}]}",
+	{"two filters that want the header Authorization", "", basic + "secretRef: {name: a}}}, {type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {inline: a}}]}}]}]}]}",
 		[]string{"spec.routes[0].rules[0].filters: Invalid value: BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"}},
 	{"14 filters", "", rule + "[{filters: [" + repeat(14, "{type: RequestRedirect, requestRedirect: {}}", 0) + "]}]}]}", []string{"filters: Too many: 14: must have at most 13 items"}},
 	{"a redirect and a rewrite", "", filter + "RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {hostname: a}}]}]}]}",

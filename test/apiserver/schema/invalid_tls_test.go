@@ -67,7 +67,7 @@ var invalidTLS = []refusal{
 	{"a listener that redirects by a filter", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]}",
 		[]string{"spec.listeners[0].filters: Invalid value: a listener has no filters of type RequestRedirect"}},
 	{"a listener that wants a password and a token", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, " +
-		"{type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: a}}}}]}]}",
+		"{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: a}}}]}}]}]}",
 		[]string{"spec.listeners[0].filters: Invalid value: BasicAuth and JWT both want the header Authorization"}},
 	{"HTTPS that redirects to HTTPS", "",
 		"spec: {listeners: [{name: a, port: 443, protocol: HTTPS, httpsRedirect: {}, tls: {certificateRefs: [{name: a}]}}]}",

@@ -30,7 +30,7 @@ var longest = strings.Repeat("l", 60)
 var (
 	headers = "{set: [" + repeat(16, "{name: s%d, value: a}", 1) + "], add: [" + repeat(16, "{name: a%d, value: a}", 1) +
 		"], remove: [" + repeat(16, "r%d", 1) + "]}"
-	token       = "{type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}"
+	token       = "{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {inline: a}}]}}"
 	everyFilter = "{type: RequestHeaderModifier, requestHeaderModifier: " + headers + "}, {type: ResponseHeaderModifier, responseHeaderModifier: " +
 		headers + "}, {type: URLRewrite, urlRewrite: {hostname: a.b}}, {type: CORS, cors: {allowOrigins: ['*']}}, " +
 		"{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}, {requests: 1000000, unit: Minute, key: {type: Rule}}, {requests: 1, unit: Second, key: {type: Claim, name: " + strings.Repeat("c", 128) + "}}], concurrent: {requests: 1000000, key: {type: Header, name: " + strings.Repeat("c", 128) + "}}}}, " + token + ", {type: ExternalAuth, externalAuth: {backendRef: {name: a, port: 80}, requestHeaders: [" + repeat(16, "h%d", 1) + "], responseHeaders: [" + repeat(16, "h%d", 1) + "]}}, " +
@@ -94,8 +94,8 @@ var valid = []admitted{
 		"[GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, '*'], allowHeaders: [" + repeat(64, "h%d", 1) + "], exposeHeaders: [" +
 		repeat(64, "h%d", 1) + "], maxAge: 2147483647}}]}]}]}"},
 	{"ranges of clients at their limits", "", addresses + "allow: [" + repeat(4096, "'2001:db8:ffff:ffff:ffff:ffff:ffff:%d/128'", 1) + "], deny: [" + repeat(4096, "'fd00::%d/128'", 1) + "]}}]}]}]}"},
-	{"a JWT at its limits", "", jwt + "issuer: '" + strings.Repeat("i", 512) + "', audiences: [" + repeat(8, strings.Repeat("a", 255)+"%d", 1) + "], keys: {inline: '" + strings.Repeat("k", 65536) +
-		"'}, claimsToHeaders: [" + repeat(16, "{claim: "+strings.Repeat("c", 128)+", header: X-"+strings.Repeat("h", 60)+"%02d}", 10) + "], requiredScopes: [" + repeat(8, strings.Repeat("s", 127)+"%d", 1) + "], clockSkew: 5m}}]}]}]}"},
+	{"a JWT at its limits", "", jwt + "issuers: [" + repeat(7, "{issuer: a%d, audiences: [a], keys: {inline: a}}", 1) + ", {issuer: '" + strings.Repeat("i", 512) + "', audiences: [" + repeat(8, strings.Repeat("a", 255)+"%d", 1) + "], keys: {inline: '" + strings.Repeat("k", 65536) +
+		"'}}], claimsToHeaders: [" + repeat(16, "{claim: "+strings.Repeat("c", 128)+", header: X-"+strings.Repeat("h", 60)+"%02d}", 10) + "], requiredScopes: [" + repeat(8, strings.Repeat("s", 127)+"%d", 1) + "], clockSkew: 5m}}]}]}]}"},
 	{"mirrors at their limits", "", mirror + repeat(8, "{name: "+strings.Repeat("m", 62)+"%d, port: 65535, percent: 100}", 1) + "]}}]}]}]}"},
 	{"CORS for every origin, without credentials", "", cors + "['*'], allowCredentials: false}}]}]}]}"},
 	{"a path of 1024 characters", "", match + "{value: /" + strings.Repeat("a", 1023) + "}}]}]}]}"},

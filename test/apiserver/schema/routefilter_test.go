@@ -21,7 +21,7 @@ func TestRouteFilter(t *testing.T) {
 	}
 	framing := auth
 	framing.ExternalAuth = &appv1.ExternalAuth{BackendRef: auth.ExternalAuth.BackendRef, ResponseHeaders: []appv1.HeaderName{"Content-Length"}}
-	jwt := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuer: "a", Audiences: []appv1.JWTAudience{"a"}, Keys: appv1.JWTKeys{Inline: "a"}}}
+	jwt := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Issuer: "a", Audiences: []appv1.JWTAudience{"a"}, Keys: appv1.JWTKeys{Inline: "a"}}}}}
 	stored := appv1.RuleFilter{Type: appv1.RuleFilterCache, Cache: &appv1.Cache{}}
 	response := appv1.RuleFilter{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{Body: "a"}}
 	noContent := response

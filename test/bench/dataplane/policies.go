@@ -191,7 +191,7 @@ func token(algorithm jose.SignatureAlgorithm) policy {
 	must(err)
 	return policy{
 		name:   "a token, " + string(algorithm),
-		filter: `{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: '` + string(keys) + `'}}}`,
+		filter: `{type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: '` + string(keys) + `'}}]}}`,
 		haproxy: `
     http-request set-var(txn.token) http_auth_bearer
     http-request set-var(txn.alg) var(txn.token),jwt_header_query('$.alg')

@@ -214,7 +214,7 @@ spec:
             - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8, 192.0.2.0/24, "fd00::/8", 198.51.100.0/24], deny: [10.1.0.0/16, "::/0"]}}
             - {type: CORS, cors: {allowOrigins: ["*"]}}
             - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
-            - {type: JWT, jwt: {issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}, requiredScopes: [read, write], requiredClaims: [{claim: realm.role, values: [a, b]}]}}
+            - {type: JWT, jwt: {issuers: [{issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}}], requiredScopes: [read, write], requiredClaims: [{claim: realm.role, values: [a, b]}]}}
             - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: Header, name: X-Key}, {type: QueryParam, name: key}, {type: Cookie, name: k}]}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check, forwardBody: {maxSize: 10}}}
           maxRequestBytes: 10
@@ -223,7 +223,7 @@ spec:
         - matches: [{path: {value: /claim}}]
           filters:
             - {type: RateLimit, rateLimit: {concurrent: {requests: 9}, limits: [{requests: 100, unit: Hour, key: {type: Claim, name: sub}}, {requests: 7, unit: Minute}]}}
-            - {type: JWT, jwt: {issuer: me, audiences: [web], keys: {configMapRef: {name: keys}}}}
+            - {type: JWT, jwt: {issuers: [{issuer: me, audiences: [web], keys: {configMapRef: {name: keys}}}]}}
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
 `

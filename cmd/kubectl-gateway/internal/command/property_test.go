@@ -139,8 +139,8 @@ func addClaims(g *routingtest.Generator, spec *appv1.GatewaySpec) {
 var ranges = []appv1.AddressRange{"127.0.0.0/8", "127.0.0.1/32", "::ffff:127.0.0.0/105", "10.0.0.0/8", "0.0.0.0/1", "::/0", "fd00::/8"}
 
 // jwt is a filter that lets none of the requests through, which have no tokens.
-var jwt = appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuer: "me", Audiences: []appv1.JWTAudience{"web"}, Keys: appv1.JWTKeys{Inline: `{"keys":[` +
-	`{"kid":"1","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}`}}}
+var jwt = appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Issuer: "me", Audiences: []appv1.JWTAudience{"web"}, Keys: appv1.JWTKeys{Inline: `{"keys":[` +
+	`{"kid":"1","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}`}}}}}
 
 // addRanges says of some rules which clients they are for, and of others that they need a token.
 func addRanges(g *routingtest.Generator, spec *appv1.GatewaySpec) {

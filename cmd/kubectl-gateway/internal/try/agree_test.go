@@ -21,6 +21,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/try"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -209,7 +210,7 @@ func foretold(e *explain.Explanation, table routing.Table) map[string]bool {
 		want["503"] = want["503"] || policy.TLS != nil
 	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		want["503"] = want["503"] || rule.JWT != nil && rule.JWT.KeysFrom.URL != ""
+		want["503"] = want["503"] || rule.JWT != nil && slices.ContainsFunc(rule.JWT.Issuers, func(i model.Issuer) bool { return i.KeysFrom.URL != "" })
 	})
 	if status, _, ok := strings.Cut(e.Answer, ": "); ok && len(status) == 3 {
 		want[status] = true
