@@ -19,12 +19,10 @@ import (
 //go:embed auth.lua
 var authProgram []byte
 
-// The headers that tell authProgram the backend to ask, the parameters, the host, and the method if it is not GET.
+// The headers by which authProgram tells the backend to ask, and the parameters there.
 const (
 	authBackendHeader = "gateway-auth-backend"
 	authFiltersHeader = "gateway-auth-filters"
-	authHostHeader    = "gateway-auth-host"
-	authMethodHeader  = "gateway-auth-method"
 )
 
 // question is what the program asks about requests. The parameter with its name is the backend to ask, "-" if there is
@@ -141,16 +139,13 @@ var auth = filter{
 // addQuestions adds what questions about requests need. HAProxy counts them, because a program does not learn that its
 // client has left. An answer that is too long to be passed on is none.
 func addQuestions(env Env, config *ir.Config) {
+	addExchange(env, config)
 	addProgram(env, config, "questions about requests", ir.AuthFile, authProgram, " "+env.Paths.AuthSocket(), spare(ir.ReloadSettings, "listen auth from common",
 		"bind "+env.Paths.AuthSocket()+" mode 600",
 		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
 		"http-request set-var(txn.backend) req.fhdr("+authBackendHeader+",1)",
 		"http-request set-var(txn.filters) req.fhdr("+authFiltersHeader+",1)",
-		"http-request set-header Host %[req.fhdr("+authHostHeader+",1)]",
-		"http-request set-method %[req.fhdr("+authMethodHeader+",1)] if { req.fhdr_cnt("+authMethodHeader+") gt 0 }",
 		"http-request del-header gateway-auth- -m beg",
-		"http-request del-header accept if { req.fhdr(accept) -m str none }",
-		"http-request del-header user-agent if { req.fhdr(user-agent) -m str none }",
 		"http-response wait-for-body time 10s at-least 8193",
 		"http-response deny deny_status 502 if { res.body_size gt 8192 }",
 		"use_backend %[var(txn.backend)]",

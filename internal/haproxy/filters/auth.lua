@@ -15,35 +15,50 @@ local framing = {
   ["transfer-encoding"] = true, ["upgrade"] = true,
 }
 
-local function list(values)
-  local all = {}
-  for i = 0, #values do
-    all[#all + 1] = values[i]
+-- The names in a list of them, as a set. What is in configurations are few lists.
+local sets = {}
+
+local function set(names)
+  if not sets[names] then
+    sets[names] = {}
+    for name in string.gmatch(names, "[^,]+") do
+      sets[names][name] = not framing[name] and name ~= "x-forwarded-method" and name ~= "x-forwarded-uri"
+    end
   end
-  return all
+  return sets[names]
+end
+
+local forwarded = ",x-forwarded-for,x-forwarded-host,x-forwarded-port,x-forwarded-proto"
+
+-- The method, and the text of the question.
+local function question(txn)
+  local repeats, body = txn:get_var("txn.auth_repeat"), txn:get_var("txn.auth_body") and (txn.f:req_body() or "")
+  local path, asked, method = txn:get_var("txn.auth_path"), txn.f:pathq(), txn.f:method()
+  local names = set((txn:get_var("txn.auth_send") or "") .. (repeats and "" or forwarded))
+  local lines = {
+    "", "host: " .. (txn.f:req_fhdr("host", 1) or ""), "gateway-auth-backend: " .. txn:get_var("txn.auth"),
+    "gateway-auth-filters: " .. txn:get_var("txn.auth_filters"),
+  }
+  for line, name in string.gmatch(txn.f:req_hdrs(), "(([^:\r\n]+):[^\r\n]*)") do
+    if names[name] then
+      lines[#lines + 1] = line
+    end
+  end
+  if repeats then
+    path = path .. (asked or "/")
+  else
+    lines[#lines + 1] = "x-forwarded-method: " .. method
+    lines[#lines + 1] = asked and "x-forwarded-uri: " .. asked
+    method = body and "POST" or "GET"
+  end
+  lines[1] = method .. " " .. path .. " HTTP/1.1"
+  lines[#lines + 1] = body and "content-length: " .. #body
+  lines[#lines + 1] = "\r\n" .. (body or "")
+  return method, table.concat(lines, "\r\n")
 end
 
 local function asksKeys(txn)
   return txn:get_var("txn.auth") == "users"
-end
-
--- HAProxy has values of its own for two headers. "none" takes them away.
-local function question(txn)
-  local given, headers = txn.http:req_get_headers(), {["accept"] = {"none"}, ["user-agent"] = {"none"}}
-  local repeats, names = txn:get_var("txn.auth_repeat"), txn:get_var("txn.auth_send") or ""
-  if not repeats then
-    names = names .. ",x-forwarded-for,x-forwarded-host,x-forwarded-port,x-forwarded-proto"
-  end
-  for name in string.gmatch(names, "[^,]+") do
-    headers[name] = given[name] and list(given[name]) or headers[name]
-  end
-  headers["gateway-auth-method"], headers["x-forwarded-method"] = nil, nil
-  headers[repeats and "gateway-auth-method" or "x-forwarded-method"] = {txn.f:method()}
-  headers["x-forwarded-uri"] = not repeats and {txn.f:pathq()} or nil
-  headers["gateway-auth-backend"] = {txn:get_var("txn.auth")}
-  headers["gateway-auth-filters"] = {txn:get_var("txn.auth_filters")}
-  headers["gateway-auth-host"] = given["host"] and {given["host"][0]}
-  return headers
 end
 
 -- The headers of the answer that the backend gets, with their values.
@@ -51,12 +66,11 @@ local function kept(txn, answer)
   local all, names = {}, txn:get_var("txn.auth_keep") or ""
   if names == "" and txn:get_var("txn.auth_repeat") then
     for name, values in pairs(answer.headers) do
-      all[name] = not framing[name] and list(values) or nil
+      all[name] = not framing[name] and values or nil
     end
   end
   for name in string.gmatch(names, "[^,]+") do
-    local values = answer.headers[asksKeys(txn) and "gateway-client" or name]
-    all[name] = values and list(values) or {}
+    all[name] = answer.headers[asksKeys(txn) and "gateway-client" or name] or {}
   end
   return all
 end
@@ -74,22 +88,22 @@ local function decide(txn, answer)
       end
     end
     if answer.headers["set-cookie"] then
-      txn:set_var("txn.auth_cookies", table.concat(list(answer.headers["set-cookie"]), "\n"))
+      txn:set_var("txn.auth_cookies", table.concat(answer.headers["set-cookie"], "\n"))
     end
     if asksKeys(txn) then
-      txn:set_var("txn.client_name", answer.headers["gateway-client"][0])
+      txn:set_var("txn.client_name", answer.headers["gateway-client"][1])
     end
     txn:set_var("txn.authorized", true)
   elseif asksKeys(txn) then
     if answer.status == 401 then
-      txn:set_var("txn.challenge", answer.headers["www-authenticate"][0])
+      txn:set_var("txn.challenge", answer.headers["www-authenticate"][1])
     end
   elseif answer.status >= 300 and answer.status < 500 and txn:get_var("txn.shadowing") then
     txn:set_var("txn.refused", answer.status)
   elseif answer.status >= 300 and answer.status < 500 then
     local reply = txn:reply{status = answer.status, body = answer.body}
     for name, values in pairs(answer.headers) do
-      for _, value in ipairs(framing[name] and {} or list(values)) do
+      for _, value in ipairs(framing[name] and {} or values) do
         reply:add_header(name, value)
       end
     end
@@ -98,20 +112,13 @@ local function decide(txn, answer)
 end
 
 local function ask(txn)
-  local client, path = core.httpclient(), txn:get_var("txn.auth_path")
-  local body = txn:get_var("txn.auth_body") and (txn.f:req_body() or "")
-  local send = body and client.post or client.get
-  if txn:get_var("txn.auth_repeat") then
-    path = path .. (txn.f:pathq() or "/")
-    -- An answer to HEAD has no body, whatever its headers say.
-    send = txn.f:method() == "HEAD" and client.head or send
-  end
-  return send(client, {url = "http://auth" .. path, headers = question(txn), body = body, dst = "unix@" .. address})
+  local most = tonumber(string.match(txn:get_var("txn.auth_filters"), "%d+")) // 1000 + 5
+  return exchange(address, most, question(txn))
 end
 
 local function auth(txn)
   local answer = ask(txn)
-  return answer and answer.status and decide(txn, answer)
+  return answer and decide(txn, answer)
 end
 
 core.register_action("auth", {"http-req"}, function(txn)

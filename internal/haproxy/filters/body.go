@@ -69,7 +69,9 @@ var body = filter{
 		}
 		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 } !" + has("redirect") + " !" + has("response") + " !" + isWaitedFor
 		count, wait := "http-request set-var(txn.count) bool(true) if "+unknown, "http-request wait-for-body time 10s at-least 1 if "+unknown+" !"+isCounted
-		tooLong := func(condition string) []string { return env.refuse(413, "the body of the request is too long", "", condition) }
+		tooLong := func(condition string) []string {
+			return env.refuse(413, "the body of the request is too long", "", condition)
+		}
 		var ahead, room []string
 		if env.isShadow {
 			ahead, wait = []string{count + " " + inShadow + " { req.ver 2.0 3.0 } !{ method GET HEAD }"}, wait+" !"+inShadow

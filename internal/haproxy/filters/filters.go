@@ -12,6 +12,7 @@ package filters
 
 import (
 	"cmp"
+	_ "embed" // for exchangeProgram
 	"fmt"
 	"slices"
 	"strconv"
@@ -265,6 +266,16 @@ func addProgram(env Env, config *ir.Config, name, file string, program []byte, a
 	config.Files[file] = program
 	config.Sections = append(config.Sections, spare(ir.ReloadSettings, "global # "+name, "lua-load-per-thread "+env.Paths.Map(file)+arguments))
 	config.Sections = append(config.Sections, sections...)
+}
+
+// exchangeProgram sends the requests of other programs. It contains no user input.
+//
+//go:embed exchange.lua
+var exchangeProgram []byte
+
+// addExchange adds it. It comes before programs that use it.
+func addExchange(env Env, config *ir.Config) {
+	addProgram(env, config, "requests of programs", ir.ExchangeFile, exchangeProgram, "")
 }
 
 // Describe returns what the filters of a rule do with requests on their way to a backend, in the order in which HAProxy

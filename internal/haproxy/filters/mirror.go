@@ -63,6 +63,7 @@ var mirror = filter{
 		}}
 	},
 	add: func(env Env, config *ir.Config) {
+		addExchange(env, config)
 		addProgram(env, config, "copies of requests", ir.MirrorFile, mirrorProgram, " "+env.Paths.MirrorSocket(), mirrorSection(env.Paths))
 	},
 	describe: func(rule *routing.Rule) []string {
@@ -80,7 +81,6 @@ var mirror = filter{
 func mirrorSection(paths ir.Paths) ir.Section {
 	return spare(ir.ReloadSettings, "listen mirrors from common",
 		"bind "+paths.MirrorSocket()+" mode 600",
-		"option httpclose",
 		"http-request set-var(txn.backend) req.fhdr("+mirrorHeader+",1)",
 		"http-request del-header "+mirrorHeader,
 		"http-request del-header expect",

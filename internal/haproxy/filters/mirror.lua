@@ -12,17 +12,8 @@ local copies, seconds = 256, 60
 local mostAll, mostEach
 local all, each = 0, {}
 
-local function exchange(request)
-  local socket = core.tcp()
-  socket:settimeout(seconds)
-  if socket:connect(address) and socket:send(request) then
-    socket:receive("*a")
-  end
-  socket:close()
-end
-
-local function send(backend, request)
-  pcall(exchange, request)
+local function send(backend, method, request)
+  pcall(exchange, address, seconds, method, request)
   all = all - 1
   each[backend] = each[backend] > 1 and each[backend] - 1 or nil
 end
@@ -37,14 +28,14 @@ local function mirror(txn)
   if #body ~= (tonumber(txn.f:req_hdr("content-length", 1)) or 0) then
     return -- The rest of it is still to come.
   end
-  local draw, path = txn:get_var("txn.draw"), txn.f:pathq()
+  local draw, path, method = txn:get_var("txn.draw"), txn.f:pathq(), txn.f:method()
   local version = txn.f:req_ver() == "1.0" and "1.0" or "1.1" -- Only HTTP/1.0 may be without Host.
   local rest
   for backend, share in string.gmatch(txn:get_var("txn.mirrors"), "([^:,]+):(%d+)") do
     local now = each[backend] or 0
     if draw < tonumber(share) and all < mostAll and now < mostEach then
       rest = rest or table.concat({"\r\n", txn.f:req_hdrs(), body})
-      core.register_task(send, backend, table.concat({txn.f:method(), " ", path, " HTTP/", version, "\r\nx-mirror-to: ", backend, rest}))
+      core.register_task(send, backend, method, table.concat({method, " ", path, " HTTP/", version, "\r\nx-mirror-to: ", backend, rest}))
       all, each[backend] = all + 1, now + 1
     end
   end

@@ -40,6 +40,8 @@ const (
 	PodsFile = "pods.map"
 	// ClaimsFile is the program that reads what HAProxy cannot read of a token.
 	ClaimsFile = "claims.lua"
+	// ExchangeFile is the program by which others send requests.
+	ExchangeFile = "exchange.lua"
 	// MirrorFile is the program that copies requests.
 	MirrorFile = "mirror.lua"
 	// AuthFile is the program that asks Services about requests.

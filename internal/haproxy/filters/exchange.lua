@@ -1,0 +1,119 @@
+-- Sends requests over sockets of HAProxy itself, and reads its answers: HAProxy's HTTP client would take twice the CPU
+-- time. Connections are kept. HAProxy ends a message properly and in the size of its buffer, or closes.
+
+-- Kept connections by address, the last one in use at the end. A task closes those that were not in use for a second or
+-- two: HAProxy would keep them, and an old worker with them.
+local idle, second, isWatched = {}, 0, false
+
+local function watch()
+  local left
+  repeat
+    core.sleep(1)
+    left, second = 0, second + 1
+    for _, kept in pairs(idle) do
+      while kept[1] and kept[1].since < second - 1 do
+        table.remove(kept, 1).socket:close()
+      end
+      left = left + #kept
+    end
+  until left == 0
+  isWatched = false
+end
+
+local function keep(address, socket)
+  idle[address] = idle[address] or {}
+  table.insert(idle[address], {socket = socket, since = second})
+  if not isWatched then
+    isWatched = true
+    core.register_task(watch)
+  end
+end
+
+local function take(address)
+  local kept = idle[address] and table.remove(idle[address])
+  return kept and kept.socket
+end
+
+-- Returns the lines of headers as lists of values by name, nil if they do not end.
+local function readHeaders(socket)
+  local headers, line = {}, socket:receive("*l")
+  while line and line ~= "" do
+    local name, value = string.match(line, "^([^:]+): ?(.*)$")
+    local values = headers[name]
+    if values then
+      values[#values + 1] = value
+    else
+      headers[name] = {value}
+    end
+    line = socket:receive("*l")
+  end
+  return line and headers
+end
+
+local function readChunks(socket)
+  local chunks, size = {}, nil
+  repeat
+    size = tonumber(string.match(socket:receive("*l"), "^%x+"), 16)
+    chunks[#chunks + 1] = size > 0 and socket:receive(size) or nil
+    local _ = size > 0 and socket:receive("*l")
+  until size == 0
+  return readHeaders(socket) and table.concat(chunks)
+end
+
+-- Returns the body of an answer, nil if it is not whole, and whether the connection ends with it.
+local function readBody(socket, answer, method)
+  local length = answer.headers["content-length"]
+  if method == "HEAD" or answer.status == 204 or answer.status == 304 then
+    return ""
+  elseif answer.headers["transfer-encoding"] then
+    return readChunks(socket)
+  elseif not length then
+    return socket:receive("*a") or "", true
+  end
+  length = tonumber(length[1])
+  local body = length == 0 and "" or socket:receive(length)
+  return body and #body == length and body
+end
+
+-- Returns the answer, nil if there is none, whether the connection ends with it, and whether it was closed before.
+local function read(socket, method)
+  local answer, ends = {}, nil
+  repeat
+    local line = socket:receive("*l")
+    answer.status = line and tonumber(string.match(line, "^HTTP/1%.%d (%d%d%d)"))
+    answer.headers = answer.status and readHeaders(socket)
+    if not answer.headers then
+      return nil, true, not line
+    end
+  until answer.status >= 200
+  answer.body, ends = readBody(socket, answer, method)
+  return answer.body and answer, ends or answer.headers["connection"] ~= nil
+end
+
+local function ask(socket, address, seconds, method, request)
+  socket:settimeout(seconds)
+  socket:send(request)
+  local answer, ends, isClosed = read(socket, method)
+  if ends then
+    socket:close()
+  else
+    keep(address, socket)
+  end
+  return answer, isClosed
+end
+
+-- Sends a request with this method to an address, and returns the answer: its status, headers and body; nil if there is
+-- none within so many seconds. Values of headers are lists. If a kept connection is closed, another one is tried.
+function exchange(address, seconds, method, request)
+  local socket = take(address)
+  while socket do
+    local isDone, answer, isClosed = pcall(ask, socket, address, seconds, method, request)
+    if isDone and not isClosed then
+      return answer
+    end
+    socket = take(address)
+  end
+  socket = core.tcp()
+  socket:settimeout(seconds)
+  return socket:connect(address) and (ask(socket, address, seconds, method, request)) or nil
+end
