@@ -56,6 +56,8 @@ type Action struct {
 	Shadow []string
 	// Overrides replace errors of backends.
 	Overrides []Override
+	// Bandwidth limits the speed of bodies; nil: it does not.
+	Bandwidth *Bandwidth
 	// Answers replaces what answers of backends say about addresses; nil: it does not.
 	Answers *AnswerRewrite
 	// Mirrors get copies of requests.
@@ -249,6 +251,13 @@ type Override struct {
 	// Backend is the Service port; the zero value: there is none.
 	Backend           Backend
 	ContentType, Body string
+}
+
+// Bandwidth limits how many bytes of bodies pass in a second; 0: any number.
+type Bandwidth struct {
+	Request, Response int64
+	// MinResponse is how long answers of known length have to be for that.
+	MinResponse int64
 }
 
 // AnswerRewrite replaces what answers of backends say about addresses.

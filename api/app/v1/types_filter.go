@@ -85,11 +85,15 @@ type RuleFilter struct {
 	// Replace what answers of a backend say about addresses: where redirects lead, and which requests get cookies.
 	// +optional
 	ResponseRewrite *ResponseRewrite `json:"responseRewrite,omitempty"`
+
+	// Limit the speed of the bodies of requests and answers.
+	// +optional
+	BandwidthLimit *BandwidthLimit `json:"bandwidthLimit,omitempty"`
 }
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite;BandwidthLimit
 type RuleFilterType string
 
 const (
@@ -129,6 +133,8 @@ const (
 	RuleFilterResponseOverride RuleFilterType = "ResponseOverride"
 	// RuleFilterResponseRewrite replaces what answers of backends say about addresses.
 	RuleFilterResponseRewrite RuleFilterType = "ResponseRewrite"
+	// RuleFilterBandwidthLimit limits the speed of bodies.
+	RuleFilterBandwidthLimit RuleFilterType = "BandwidthLimit"
 )
 
 // ShadowFilter is what can refuse a request: a type of filter, or maxRequestBytes.

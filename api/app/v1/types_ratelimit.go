@@ -112,3 +112,40 @@ const (
 	// RateLimitClient counts by the name of the client.
 	RateLimitClient RateLimitKeyType = "Client"
 )
+
+// BandwidthLimit limits the speed of bodies, of each request by itself.
+//
+// +kubebuilder:validation:MinProperties=1
+type BandwidthLimit struct {
+	// The speed of the bodies of requests. Empty: any.
+	// +optional
+	Request *RequestBandwidth `json:"request,omitempty"`
+
+	// The speed of the bodies of answers. Empty: any.
+	// +optional
+	Response *ResponseBandwidth `json:"response,omitempty"`
+}
+
+// RequestBandwidth is the speed of the body of a request.
+type RequestBandwidth struct {
+	// How many bytes the backend gets in a second.
+	// +required
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=1073741824
+	BytesPerSecond int64 `json:"bytesPerSecond"`
+}
+
+// ResponseBandwidth is the speed of the body of an answer.
+type ResponseBandwidth struct {
+	// How many bytes the client gets in a second.
+	// +required
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=1073741824
+	BytesPerSecond int64 `json:"bytesPerSecond"`
+
+	// Answers with a smaller Content-Length have any speed. Empty: none has.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
+	MinBytes *int64 `json:"minBytes,omitempty"`
+}

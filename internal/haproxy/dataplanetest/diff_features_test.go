@@ -70,6 +70,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"the first limit of concurrent requests":      {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 5}}}, {type: RequestHeaderModifier,", ir.ReloadLimits},
 		"the first pattern of paths":                  {"filters: [{type: RequestHeaderModifier,", "filters: [{type: PathRegexRewrite, pathRegexRewrite: {pattern: ^/a, substitution: /b}}, {type: RequestHeaderModifier,", ir.ReloadNames},
 		"the first page for errors of a backend":      {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ResponseOverride, responseOverride: {responses: [{statuses: [404], body: a}]}}, {type: RequestHeaderModifier,", ir.ReloadSettings},
+		"the first limit of bandwidth":                {"filters: [{type: RequestHeaderModifier,", "filters: [{type: BandwidthLimit, bandwidthLimit: {request: {bytesPerSecond: 1024}}}, {type: RequestHeaderModifier,", ir.ReloadSettings},
 		"the first rewrite of answers":                {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ResponseRewrite, responseRewrite: {cookiePath: {from: /a, to: /}}}, {type: RequestHeaderModifier,", ir.ReloadSettings},
 		"a timeout":                                   {"request: 1s", "request: 2s", ""},
 		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},

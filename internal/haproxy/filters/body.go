@@ -15,12 +15,6 @@ import (
 //go:embed body.lua
 var bodyProgram []byte
 
-// The headers that tell, for a request whose body is counted, its backend and the parameters there.
-const (
-	bodyBackendHeader = "gateway-body-backend"
-	bodyFiltersHeader = "gateway-body-filters"
-)
-
 // IsStream is the condition that messages of a request may come after the response has begun. Such calls need HTTP/2 or
 // newer.
 const IsStream = "{ req.ver 2.0 3.0 } { req.fhdr(content-type) -i -m beg application/grpc application/connect }"
@@ -34,8 +28,7 @@ const (
 // isCounted is the condition that the body of a request is counted in transit.
 const isCounted = "{ var(txn.count) -m found }"
 
-// bodyBackend is the backend for requests whose bodies are counted. It is added to the backend that was found for a
-// request.
+// bodyBackend is the backend for requests whose bodies are counted.
 const bodyBackend = "bodies"
 
 // body limits the size of request bodies. The parameter "max-body" is in bytes.
@@ -92,7 +85,7 @@ var body = filter{
 			env.refuse(411, "a request for an upgrade must say how long its body is", "", isCounted+" { req.fhdr_cnt(upgrade) gt 0 }"),
 			[]string{"http-request unset-var(txn.count) if " + isCounted + " { internal.htx.has_eom }"},
 			room,
-			passLines,
+			[]string{`http-request set-var-fmt(txn.left) "max=%[var(txn.max)]" if ` + isCounted},
 		)}
 	},
 	describe: func(rule *routing.Rule) []string {
@@ -106,57 +99,28 @@ var body = filter{
 // init breaks the circle of order, body, and the guards in order.
 func init() {
 	body.add = func(env Env, config *ir.Config) {
-		addProgram(env, config, "bodies of requests", ir.BodyFile, bodyProgram, "", bodySections(env)...)
+		addProgram(env, config, "bodies of requests", ir.BodyFile, bodyProgram, "", bodySection(env))
 	}
 }
 
-// passLines tell what is left to do for a request once its body is counted.
-var passLines = func() []string {
-	left := func(parameter string) string {
-		return `http-request set-var-fmt(txn.left) "%[var(txn.left)]&` + parameter + `" if ` + isCounted + " "
-	}
-	return []string{
-		`http-request set-var-fmt(txn.left) "max=%[var(txn.max)]" if ` + isCounted,
-		left(`timeout=%[`+param("timeout")+`]`) + has("timeout"),
-		left("once=1") + has("once"),
-		left("stream=1") + IsStream,
-		`http-request set-var-fmt(txn.hit) "%[var(txn.hit)]|` + bodyBackend + `" if ` + isCounted,
-	}
-}()
-
-// bodySections are what requests of unknown length take on their way: a backend that counts their bodies and sends them
-// to a socket, from where they go on. Each has a connection of its own, so that none holds up others. The first section
-// bounds the time for the client, and those of backends the time for an answer.
+// bodySection counts the bodies of requests of unknown length, on their way through the passage.
 //
 // Each such request takes some 10 KB of the memory of programs.
-func bodySections(env Env) []ir.Section {
-	const set = "http-request set-header "
+func bodySection(env Env) ir.Section {
 	refuse := "http-request deny deny_status 503 unless { var(txn.counted) -m found }"
 	if hasShadow(env, bodyGuard) {
 		refuse += " or " + isLenient
 	}
-	return []ir.Section{
-		spare(ir.ReloadSettings, "backend "+bodyBackend+" from common", append([]string{
-			"timeout server 24d",
+	return spare(ir.ReloadSettings, "backend "+bodyBackend+" from common", slices.Concat(
+		[]string{
 			"filter lua.body",
 			"http-error status 400" + env.Content(413, "the body of the request is too long"),
 			"http-request unset-var(txn.counted) if { be_conn gt " + strconv.Itoa(mostBodies) + " }",
 			refuse,
-			set + bodyBackendHeader + " %[var(txn.hit),field(4,|)]",
-			set + bodyFiltersHeader + " %[var(txn.left)]",
-			"server counted unix@" + env.Paths.BodySocket() + " send-proxy-v2 pool-max-conn 0",
-		}, countLines(env)...)...),
-		spare(ir.ReloadSettings, "listen counted from common",
-			"bind "+env.Paths.BodySocket()+" mode 600 accept-proxy",
-			"timeout client 24d",
-			"http-request set-var(txn.backend) req.fhdr("+bodyBackendHeader+",1)",
-			"http-request set-var(txn.filters) req.fhdr("+bodyFiltersHeader+",1)",
-			"http-request set-var(txn.max) var(txn.filters),param(max),add(0)",
-			"http-request set-var(txn.stream) bool(true) if { var(txn.filters),param(stream) -m found }",
-			"http-request del-header gateway-body- -m beg",
-			"use_backend %[var(txn.backend)]",
-		),
-	}
+		},
+		enterLines(env, "counted"),
+		countLines(env),
+	)...)
 }
 
 // isLenient is the condition that a body is counted in shadow.

@@ -17,10 +17,10 @@ const (
 
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
 var (
-	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|answers in place of errors|addresses in answers|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|counted) from common|` +
+	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|answers in place of errors|addresses in answers|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|passage) from common|` +
 		`defaults (common|tcp|(routing|backends) from common|` + requests + ` from backends|` + connections + ` from tcp)|` +
 		`peers pods|cache responses|ring (measured|traced)|log-profile (measured|traced)|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
-		`backend (((connections|requests)-of|decisions|concurrent|traced|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
+		`backend (((connections|requests)-of|decisions|concurrent|traced|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies|limited) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9A-Za-z]{22})? from ` + requests + `|\.tcp(\.[0-9A-Za-z]{22})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
@@ -31,7 +31,7 @@ var (
 		"peers": {"bind", "server", "table"},
 		"ring":  {"format", "maxlen", "size", "timeout", "server"}, "log-profile": {"on"},
 		"cache":  {"total-max-size", "max-object-size", "max-age", "process-vary"},
-		"listen": {"bind", "timeout", "option", "http-request", "http-response", "use_backend"},
+		"listen": {"filter", "bind", "timeout", "option", "http-request", "http-response", "use_backend"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", "balance", "hash-type", "hash-balance-factor", "cookie", "http-check", "compression"},
 		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "http-response", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
@@ -39,9 +39,9 @@ var (
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
+		"http-request": {"set-bandwidth-limit", "track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
 			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-pathq", "set-query", "replace-path", "replace-header", "replace-value", "cache-use"},
-		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_give", "lua.rewrite_response", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
+		"http-response":       {"set-bandwidth-limit", "allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_give", "lua.rewrite_response", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "replace-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},

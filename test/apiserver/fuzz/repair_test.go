@@ -112,7 +112,7 @@ func repairListenerFilters(listener object) {
 	for _, filter := range elements(listener["filters"]) {
 		repairFilter(filter)
 		kind := fmt.Sprint(filter["type"])
-		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache", "ResponseOverride", "ResponseRewrite"}, kind) {
+		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache", "ResponseOverride", "ResponseRewrite", "BandwidthLimit"}, kind) {
 			continue
 		}
 		if kind == "BasicAuth" || kind == "APIKey" || kind == "JWT" {

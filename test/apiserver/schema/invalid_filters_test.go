@@ -45,6 +45,7 @@ var filters = []struct{ kind, field, value string }{
 	{"PathRegexRewrite", "pathRegexRewrite", "{pattern: ^/a, substitution: /b}"},
 	{"ResponseOverride", "responseOverride", "{responses: [{statuses: [404], body: a}]}"},
 	{"ResponseRewrite", "responseRewrite", "{cookiePath: {from: /a, to: /}}"},
+	{"BandwidthLimit", "bandwidthLimit", "{request: {bytesPerSecond: 1024}}"},
 }
 
 // invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
@@ -276,6 +277,11 @@ var fixedFilters = []refusal{
 		[]string{filter0 + ".responseRewrite.cookiePath.to: Invalid value"}},
 	{"a domain of cookies with a dot before it", "", filter + "ResponseRewrite, responseRewrite: {cookieDomain: {from: .a.io, to: b.io}}}]}]}]}",
 		[]string{filter0 + ".responseRewrite.cookieDomain.from: Invalid value"}},
+	{"no limit of the bandwidth", "", filter + "BandwidthLimit, bandwidthLimit: {}}]}]}]}", []string{filter0 + ".bandwidthLimit: Invalid value: 0"}},
+	{"hardly any bandwidth", "", filter + "BandwidthLimit, bandwidthLimit: {request: {bytesPerSecond: 1023}}}]}]}]}",
+		[]string{filter0 + ".bandwidthLimit.request.bytesPerSecond: Invalid value: 1023"}},
+	{"a length of answers without a limit", "", filter + "BandwidthLimit, bandwidthLimit: {response: {minBytes: 1}}}]}]}]}",
+		[]string{filter0 + ".bandwidthLimit.response.bytesPerSecond: Required value"}},
 	{"a pattern that is not ASCII", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/ä, substitution: /b}}]}]}]}",
 		[]string{filter0 + ".pathRegexRewrite.pattern: Invalid value"}},
 	{"groups as nginx writes them", "", filter + "PathRegexRewrite, pathRegexRewrite: {pattern: ^/a/(.*), substitution: /$1}}]}]}]}",
