@@ -49,6 +49,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.BackendSettingsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendTLS"):
 		return &appv1.BackendTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BandwidthLimit"):
+		return &appv1.BandwidthLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BasicAuth"):
 		return &appv1.BasicAuthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ClientAddress"):
@@ -175,12 +177,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RateLimitKeyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RemoteJWTKeys"):
 		return &appv1.RemoteJWTKeysApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RequestBandwidth"):
+		return &appv1.RequestBandwidthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestLimit"):
 		return &appv1.RequestLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestMirror"):
 		return &appv1.RequestMirrorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestRedirect"):
 		return &appv1.RequestRedirectApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ResponseBandwidth"):
+		return &appv1.ResponseBandwidthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResponseCache"):
 		return &appv1.ResponseCacheApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResponseOverride"):

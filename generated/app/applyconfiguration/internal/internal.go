@@ -288,6 +288,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.BandwidthLimit
+  map:
+    fields:
+    - name: request
+      type:
+        namedType: gateway.api.app.v1.RequestBandwidth
+    - name: response
+      type:
+        namedType: gateway.api.app.v1.ResponseBandwidth
 - name: gateway.api.app.v1.BasicAuth
   map:
     fields:
@@ -1477,6 +1486,13 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.RequestBandwidth
+  map:
+    fields:
+    - name: bytesPerSecond
+      type:
+        scalar: numeric
+      default: 0
 - name: gateway.api.app.v1.RequestLimit
   map:
     fields:
@@ -1519,6 +1535,16 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: statusCode
+      type:
+        scalar: numeric
+- name: gateway.api.app.v1.ResponseBandwidth
+  map:
+    fields:
+    - name: bytesPerSecond
+      type:
+        scalar: numeric
+      default: 0
+    - name: minBytes
       type:
         scalar: numeric
 - name: gateway.api.app.v1.ResponseCache
@@ -1759,6 +1785,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: apiKey
       type:
         namedType: gateway.api.app.v1.APIKey
+    - name: bandwidthLimit
+      type:
+        namedType: gateway.api.app.v1.BandwidthLimit
     - name: basicAuth
       type:
         namedType: gateway.api.app.v1.BasicAuth

@@ -57,6 +57,8 @@ type RuleFilterApplyConfiguration struct {
 	ResponseOverride *ResponseOverrideApplyConfiguration `json:"responseOverride,omitempty"`
 	// Replace what answers of a backend say about addresses: where redirects lead, and which requests get cookies.
 	ResponseRewrite *ResponseRewriteApplyConfiguration `json:"responseRewrite,omitempty"`
+	// Limit the speed of the bodies of requests and answers.
+	BandwidthLimit *BandwidthLimitApplyConfiguration `json:"bandwidthLimit,omitempty"`
 }
 
 // RuleFilterApplyConfiguration constructs a declarative configuration of the RuleFilter type for use with
@@ -214,5 +216,13 @@ func (b *RuleFilterApplyConfiguration) WithResponseOverride(value *ResponseOverr
 // If called multiple times, the ResponseRewrite field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithResponseRewrite(value *ResponseRewriteApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.ResponseRewrite = value
+	return b
+}
+
+// WithBandwidthLimit sets the BandwidthLimit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BandwidthLimit field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithBandwidthLimit(value *BandwidthLimitApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.BandwidthLimit = value
 	return b
 }
