@@ -96,6 +96,10 @@ type Attachments struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	Users []ObjectReference `json:"users,omitempty"`
+
+	// Whether a BackendTLSPolicy has subjectAltNames. The pods have the container "keys" then, which verifies them.
+	// +optional
+	VerifiesNames bool `json:"verifiesNames,omitempty"`
 }
 
 // AttachedNamespace is a namespace with objects that belong to a Gateway. In a namespace other than the Gateway's, the
