@@ -111,6 +111,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: verifiesNames
+      type:
+        scalar: boolean
 - name: gateway.api.app.v1.Backend
   map:
     fields:

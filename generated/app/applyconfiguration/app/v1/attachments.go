@@ -16,6 +16,8 @@ type AttachmentsApplyConfiguration struct {
 	ConfigMaps []ObjectReferenceApplyConfiguration `json:"configMaps,omitempty"`
 	// The Secrets in the Gateway's namespace with users or API keys that RouteFilters name. The pods mount them.
 	Users []ObjectReferenceApplyConfiguration `json:"users,omitempty"`
+	// Whether a BackendTLSPolicy has subjectAltNames. The pods have the container "keys" then, which verifies them.
+	VerifiesNames *bool `json:"verifiesNames,omitempty"`
 }
 
 // AttachmentsApplyConfiguration constructs a declarative configuration of the Attachments type for use with
@@ -60,5 +62,13 @@ func (b *AttachmentsApplyConfiguration) WithUsers(values ...*ObjectReferenceAppl
 		}
 		b.Users = append(b.Users, *values[i])
 	}
+	return b
+}
+
+// WithVerifiesNames sets the VerifiesNames field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VerifiesNames field is set to the value of the last call.
+func (b *AttachmentsApplyConfiguration) WithVerifiesNames(value bool) *AttachmentsApplyConfiguration {
+	b.VerifiesNames = &value
 	return b
 }
