@@ -44,6 +44,7 @@ type options struct {
 	haproxyCerts       string
 	keysSocket         string
 	usersSocket        string
+	relaySocket        string
 	healthAddress      string
 	pod, namespace     string
 	version            bool
@@ -98,6 +99,9 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 		"`file` of the socket where HAProxy listens to gateway-keys, if there is a -secret or -users")
 	flags.StringVar(&o.usersSocket, "users-socket", proxypod.UsersSocket,
 		"`file` of the socket where HAProxy, not the agent, asks gateway-keys about users, if there is a -secret or -users")
+	flags.StringVar(&o.relaySocket, "relay-socket", proxypod.RelaySocket,
+		"`file` of the socket where HAProxy, not the agent, has gateway-keys connect to endpoints, if it runs in this pod")
+	flags.BoolVar(&o.mounts.Keys, "keys", false, "gateway-keys runs in this pod, even without -secret and -users")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("users", "`name` of a Secret with users or API keys that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
@@ -196,8 +200,8 @@ func run(ctx context.Context, o options) error {
 	paths := ir.Paths{
 		ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
 	}
-	if len(o.mounts.Secrets)+len(o.mounts.Users) > 0 {
-		paths.KeysSocket, paths.UsersSocket = o.keysSocket, o.usersSocket
+	if o.mounts.HasKeys() {
+		paths.KeysSocket, paths.UsersSocket, paths.RelaySocket = o.keysSocket, o.usersSocket, o.relaySocket
 	}
 	a, err := agent.New(agent.Options{
 		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID, Place: o.place, Addresses: o.addresses,

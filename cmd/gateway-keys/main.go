@@ -1,6 +1,6 @@
-// Command gateway-keys runs in a proxy pod that mounts Secrets. It passes certificates on, with their keys to HAProxy
-// and without to the agent, if the two fit. It tells HAProxy whether users may log in, and which
-// hashes of API keys there are. It needs no API server.
+// Command gateway-keys runs in a proxy pod beside HAProxy. It passes certificates on, with their keys to HAProxy
+// and without to the agent, if the two fit. It tells HAProxy whether users may log in, and which hashes of API keys
+// there are. It connects to endpoints whose certificates HAProxy cannot verify. It needs no API server.
 package main
 
 import (
@@ -8,10 +8,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
+	"gateway/internal/backendtls"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
@@ -29,8 +32,8 @@ func main() {
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
 	k := keeper.Keeper{Users: passwords.NewChecker()}
-	var usersSocket string
-	switch err := parse(&k, &usersSocket, flag.CommandLine, os.Args[1:]); {
+	var s sockets
+	switch err := parse(&k, &s, flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errVersion):
@@ -44,44 +47,55 @@ func mainCode() int {
 	logging.Start()
 	ctx := signals.SetupSignalHandler() // before the log says that the program runs
 	logging.Infof("Passing on what is in %s", k.Secrets)
-	if err := run(ctx, &k, usersSocket); err != nil {
+	if err := run(ctx, &k, s); err != nil {
 		logging.Failed("gateway-keys", err)
 		return 1
 	}
 	return 0
 }
 
-// run passes on what Secrets hold, and answers HAProxy about users, until ctx ends.
-func run(ctx context.Context, k *keeper.Keeper, usersSocket string) error {
-	if usersSocket == "" {
-		return k.Run(ctx)
-	}
+// sockets are where HAProxy connects to: to ask about users, and to reach endpoints; "": it does not.
+type sockets struct{ users, relay string }
+
+// run passes on what Secrets hold, and serves HAProxy, until ctx ends.
+func run(ctx context.Context, k *keeper.Keeper, s sockets) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	served := make(chan error, 1)
-	listener, err := unixsocket.Listen(usersSocket)
-	if err != nil {
-		return err
+	var running sync.WaitGroup
+	var errs [3]error
+	for i, service := range []struct {
+		socket string
+		serve  func(context.Context, net.Listener) error
+	}{{s.users, k.Users.Serve}, {s.relay, new(backendtls.Relay).Serve}} {
+		if service.socket == "" {
+			continue
+		}
+		listener, err := unixsocket.Listen(service.socket)
+		if err != nil {
+			return err
+		}
+		running.Go(func() {
+			defer cancel()
+			errs[i] = service.serve(ctx, listener)
+		})
 	}
-	go func() {
-		served <- k.Users.Serve(ctx, listener)
-		cancel()
-	}()
-	err = k.Run(ctx)
+	errs[2] = k.Run(ctx)
 	cancel()
-	return errors.Join(err, <-served)
+	running.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // errVersion says that the version was asked for.
 var errVersion = errors.New("version")
 
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
-func parse(k *keeper.Keeper, usersSocket *string, flags *flag.FlagSet, arguments []string) error {
+func parse(k *keeper.Keeper, s *sockets, flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth and SECRET/api-keys")
 	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate, and API keys in "+certificates.APIKeysMap)
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` to pass them on to the agent in, without keys; SECRET/problem tells what is wrong with what the Secret holds now")
-	flags.StringVar(usersSocket, "users-socket", "", "`file` of the socket where HAProxy asks whether users of SECRET/auth may log in; empty: it does not")
+	flags.StringVar(&s.relay, "relay-socket", "", "`file` of the socket where HAProxy has connections to endpoints made; empty: it makes all itself")
+	flags.StringVar(&s.users, "users-socket", "", "`file` of the socket where HAProxy asks whether users of SECRET/auth may log in; empty: it does not")
 	socket := flags.String("haproxy-socket", "", "`file` of the socket where HAProxy is asked about certificates, and told of them")
 	wantVersion := flags.Bool("version", false, "print the version and exit")
 	flags.Init(flags.Name(), flag.ContinueOnError)
@@ -89,7 +103,8 @@ func parse(k *keeper.Keeper, usersSocket *string, flags *flag.FlagSet, arguments
 	flags.SetOutput(&usage)
 	flags.Usage = func() {
 		usage.WriteString("gateway-keys passes the certificates of a proxy pod on once HAProxy takes them, and keeps those before until then.\n" +
-			"It checks the passwords of users. The operator starts it in every proxy pod that mounts Secrets.\n\n")
+			"It checks the passwords of users, and connects to endpoints whose certificates HAProxy cannot verify. " +
+			"The operator starts it in every proxy pod that needs it.\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(arguments); err != nil {

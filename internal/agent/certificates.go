@@ -20,10 +20,12 @@ type Mounts struct {
 	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates or keys of
 	// tokens, Users those of Secrets with users or API keys, whether they exist or not.
 	Secrets, ConfigMaps, Users []string
+	// Keys says that gateway-keys runs in this pod, as it does wherever there are Secrets.
+	Keys bool
 }
 
-// hasKeys reports whether gateway-keys runs in this pod.
-func (m *Mounts) hasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 }
+// HasKeys reports whether gateway-keys runs in this pod.
+func (m *Mounts) HasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 || m.Keys }
 
 // maxReads bounds how often files are read while they are being changed.
 const maxReads = 3
@@ -67,7 +69,7 @@ func (r *mountReader) links() string {
 	for _, volume := range []struct {
 		dir     string
 		isThere bool
-	}{{r.mounts.CertificatesDir, r.mounts.hasKeys()}, {r.mounts.AuthoritiesDir, len(r.mounts.ConfigMaps) > 0}} {
+	}{{r.mounts.CertificatesDir, r.mounts.HasKeys()}, {r.mounts.AuthoritiesDir, len(r.mounts.ConfigMaps) > 0}} {
 		if !volume.isThere {
 			continue
 		}
@@ -82,7 +84,7 @@ func (r *mountReader) links() string {
 
 // read reads the files. Key sets that cannot be read keep their earlier keys.
 func (r *mountReader) read(keySets map[string]keySetFile) {
-	r.files = mounted{certificates: map[string]certificateFile{}, users: map[model.SecretFile]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
+	r.files = mounted{hasKeys: r.mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[model.SecretFile]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
 	for _, name := range r.mounts.Secrets {
 		r.files.certificates[name] = r.certificate(name)
 	}
@@ -130,7 +132,7 @@ func (r *mountReader) users(file model.SecretFile) string {
 
 // isAwaited reports whether gateway-keys has not yet passed on its certificates.
 func (r *mountReader) isAwaited() bool {
-	if !r.mounts.hasKeys() || r.version != "" {
+	if !r.mounts.HasKeys() || r.version != "" {
 		return false
 	}
 	_, err := os.Lstat(filepath.Join(r.mounts.CertificatesDir, certificates.DataLink))

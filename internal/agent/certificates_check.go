@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/jwks"
 	"gateway/internal/model"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	"gateway/internal/systemroots"
 )
@@ -111,6 +112,8 @@ type mounted struct {
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
 	keySets      map[string]keySetFile
+	// hasKeys says that gateway-keys runs beside.
+	hasKeys bool
 	// fetched are the keys of tokens at URLs.
 	fetched map[routing.KeySource]jwks.Set
 	// users say what is wrong with the users of a Secret; "" if nothing is.
@@ -171,6 +174,9 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 		if backend.TLS != nil {
 			for _, configMap := range backend.TLS.CAs {
 				c.authority("", configMap)
+			}
+			if backend.TLS.HasNames() && !c.files.hasKeys {
+				c.unmounted = cmp.Or(c.unmounted, "what the container "+proxypod.KeysContainer+" shares with HAProxy")
 			}
 		}
 	}

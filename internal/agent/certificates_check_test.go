@@ -204,6 +204,15 @@ func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 	if got = collect(&table, files, "shop", time.Now()); got.unmounted != "ConfigMap shop/staff" || len(got.problems) > 0 || len(got.certificates) > 0 {
 		t.Errorf("got %+v", got)
 	}
+	names := model.BackendPolicy{TLS: &model.BackendTLS{CAs: []string{"staff"}, URIs: []string{"spiffe://a"}}}
+	table = routing.Table{Settings: model.Settings{Policies: map[model.Backend]model.BackendPolicy{{Service: "api", Port: 443}: names}}}
+	files.authorities = map[string]authorityFile{"staff": {}}
+	if got = collect(&table, files, "shop", time.Now()); got.unmounted != "what the container keys shares with HAProxy" {
+		t.Errorf("got %+v", got)
+	}
+	if files.hasKeys = true; collect(&table, files, "shop", time.Now()).unmounted != "" {
+		t.Error("names cannot be verified beside gateway-keys")
+	}
 }
 
 // TestACertificateForOtherNames: a listener of the Gateway API shows it for its hostname, if there is no better one.

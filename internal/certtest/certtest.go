@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net/url"
 	"testing"
 	"time"
 )
@@ -88,6 +89,14 @@ func (a *Authority) Pool() *x509.CertPool {
 // Valid bounds the certificate's time.
 func Valid(notBefore, notAfter time.Time) Option {
 	return func(r *request) { r.template.NotBefore, r.template.NotAfter = notBefore, notAfter }
+}
+
+// URI makes the certificate for a URI, too.
+func URI(t testing.TB, uri string) Option {
+	t.Helper()
+	parsed, err := url.Parse(uri)
+	must(t, err)
+	return func(r *request) { r.template.URIs = append(r.template.URIs, parsed) }
 }
 
 // RSA gives the certificate an RSA key of so many bits.

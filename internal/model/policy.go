@@ -41,9 +41,14 @@ const SystemCAs = "@system"
 type BackendTLS struct {
 	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates, or SystemCAs.
 	CAs []string
-	// ServerName is asked for, and the certificate has to be for it.
+	// ServerName is asked for. The certificate has to be for it, unless there are other names.
 	ServerName string
+	// DNSNames and URIs are other names: the certificate has to be for one of them.
+	DNSNames, URIs []string
 }
+
+// HasNames reports whether the certificate has to be for another name than the one that is asked for.
+func (t *BackendTLS) HasNames() bool { return len(t.DNSNames)+len(t.URIs) > 0 }
 
 // HealthCheck is how endpoints are checked.
 type HealthCheck struct {

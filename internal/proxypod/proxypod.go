@@ -58,6 +58,8 @@ const (
 	KeysSocket = KeysRunDir + "/keys.sock"
 	// UsersSocket is where the keys container tells HAProxy alone whether users may log in.
 	UsersSocket = KeysRunDir + "/users.sock"
+	// RelaySocket is where the keys container takes connections to endpoints from HAProxy alone.
+	RelaySocket = KeysRunDir + "/relay.sock"
 )
 
 // ChildName is the name of every child of the Gateway with the given name; kinds tell them apart.
@@ -96,10 +98,15 @@ type Mounts struct {
 	Certificates, Users []string
 	// ConfigMaps have CA certificates or JWT keys.
 	ConfigMaps []string
+	// VerifiesNames says that certificates of endpoints have to be for names that HAProxy cannot verify.
+	VerifiesNames bool
 }
 
-// HasKeys reports whether the pods have a KeysContainer: if they mount any Secrets.
-func (m Mounts) HasKeys() bool { return len(m.Certificates)+len(m.Users) > 0 }
+// HasSecrets reports whether the pods mount any Secrets.
+func (m Mounts) HasSecrets() bool { return len(m.Certificates)+len(m.Users) > 0 }
+
+// HasKeys reports whether the pods have a KeysContainer.
+func (m Mounts) HasKeys() bool { return m.HasSecrets() || m.VerifiesNames }
 
 // MountsOf returns what a Gateway and its objects name.
 func MountsOf(gateway *appv1.Gateway) Mounts {
@@ -140,6 +147,7 @@ func MountsOf(gateway *appv1.Gateway) Mounts {
 	if attachments := gateway.Status.Attachments; attachments != nil {
 		m.Users = appendNames(m.Users, attachments.Users)
 		m.ConfigMaps = appendNames(m.ConfigMaps, attachments.ConfigMaps)
+		m.VerifiesNames = attachments.VerifiesNames
 	}
 	for _, names := range []*[]string{&m.Certificates, &m.Users, &m.ConfigMaps} {
 		slices.Sort(*names)

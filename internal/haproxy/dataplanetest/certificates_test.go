@@ -19,7 +19,11 @@ import (
 // pair issues a certificate for the names, as crypto/tls takes it.
 func pair(t testing.TB, authority *certtest.Authority, names ...string) tls.Certificate {
 	t.Helper()
-	issued := authority.Issue(t, names)
+	return keyPair(t, authority.Issue(t, names))
+}
+
+func keyPair(t testing.TB, issued certtest.Pair) tls.Certificate {
+	t.Helper()
 	certificate, err := tls.X509KeyPair(issued.Certificate, issued.Key)
 	if err != nil {
 		t.Fatalf("failed to pair a certificate with its key: %v", err)

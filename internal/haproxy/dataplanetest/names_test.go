@@ -13,8 +13,9 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// TestNamesThatHAProxyCannotVerify is why subjectAltNames of a BackendTLSPolicy are refused: HAProxy verifies the name
-// that it asks for, verifyhost counts only without SNI, and rules see a server's certificate once it has the request.
+// TestNamesThatHAProxyCannotVerify is why gateway-keys connects where a BackendTLSPolicy has subjectAltNames: HAProxy
+// verifies the name that it asks for, verifyhost counts only without SNI, and rules see a server's certificate once it
+// has the request.
 func TestNamesThatHAProxyCannotVerify(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)

@@ -89,6 +89,9 @@ type Paths struct {
 	KeysSocket string
 	// UsersSocket is the socket where gateway-keys is asked about users; "" where it does not run.
 	UsersSocket string
+	// RelaySocket is the socket where gateway-keys takes connections to endpoints that it verifies; "" where it does not
+	// run.
+	RelaySocket string
 }
 
 // Map returns the path of a map file. It is also the name of the map in runtime commands.
@@ -263,7 +266,8 @@ func (backend *Backend) text(name string) []byte {
 			id++
 		}
 		ids = append(ids, id)
-		fmt.Fprintf(b, "    server %s %s id %d%s\n", ServerName(server), ServerAddress(server), id, server.options())
+		address, options := settings.address(server)
+		fmt.Fprintf(b, "    server %s %s id %d%s%s\n", ServerName(server), address, id, server.options(), options)
 	}
 	return bytes.Clone(b.Bytes())
 }
@@ -289,9 +293,13 @@ func (s Server) options() string {
 	return ""
 }
 
-// AddServer returns the command that adds the server to a backend at run time, without the options of all its servers.
-func AddServer(backend string, s Server) string {
-	return fmt.Sprintf("add server %s/%s %s id %d%s", backend, ServerName(s), ServerAddress(s), ServerID(s), s.options())
+// AddServer returns the command that adds the server to a backend at run time.
+func AddServer(backend string, s Server, settings ServerSettings) string {
+	address, options := settings.address(s)
+	if settings.Options != "" {
+		options += " " + settings.Options
+	}
+	return fmt.Sprintf("add server %s/%s %s id %d%s%s", backend, ServerName(s), address, ServerID(s), s.options(), options)
 }
 
 // ServerAddress returns the address of a server as a server line and the command "add server" want it: 10.0.0.1:8080,

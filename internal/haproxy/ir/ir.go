@@ -81,6 +81,8 @@ type ServerSettings struct {
 	Check bool
 	// CookieKey is the dynamic-cookie-key of the backend; "": it has none.
 	CookieKey string
+	// Relay is the socket of gateway-keys, which connects to the server; "": HAProxy does.
+	Relay string
 }
 
 // Server is one endpoint of a Service.

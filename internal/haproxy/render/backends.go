@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,9 @@ func (r *Renderer) makeBackend(u *use, key hitKey) {
 	backend := &ir.Backend{Of: u.ref, Mode: "http", Settings: ir.ServerSettings{
 		Options: serverOptions(r.in, protocol, policy, key.connections), Check: policy.Check != nil,
 	}}
+	if policy.TLS != nil && policy.TLS.HasNames() {
+		backend.Settings.Relay = r.in.Paths.RelaySocket
+	}
 	u.name, u.backend = BackendName(u.ref), backend
 	if policy.TLS != nil {
 		u.authority = string(authority(r.in, policy.TLS.CAs))
@@ -58,6 +62,9 @@ func Usable(in Input, backend routing.Backend, kind string, connections bool) bo
 	}
 	tls := policy.TLS
 	if tls != nil && (len(authority(in, tls.CAs)) == 0 || in.Table.BackendCertificate != "" && !in.HasBackendCertificate) {
+		return false
+	}
+	if tls != nil && tls.HasNames() && in.Paths.RelaySocket == "" {
 		return false
 	}
 	return connections || model.ProtocolOf(state.AppProtocol, kind).Carries(kind, tls != nil)
@@ -116,15 +123,7 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 		}
 		add("%s", cookie)
 	}
-	if check := policy.Check; check != nil {
-		add("timeout check %sms", milliseconds(check.Timeout))
-		add("option allbackups")
-		if check.Path != "" {
-			add("option httpchk")
-			add("http-check send meth GET uri %s ver HTTP/1.1 hdr Host %s", ir.Quote(check.Path, ir.InConfig), ir.Quote(check.Hostname, ir.InName))
-			add("http-check expect status 200-399")
-		}
-	}
+	s.lines = append(s.lines, checkLines(policy)...)
 	if policy.QueueTimeout > 0 {
 		add("timeout queue %sms", milliseconds(policy.QueueTimeout))
 	}
@@ -135,6 +134,24 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 		s.rules = append(s.rules, waitingRules(policy.WaitTimeout, policy.MaxWaiting)...)
 	}
 	return s
+}
+
+// checkLines say how endpoints are checked.
+func checkLines(policy routing.BackendPolicy) []string {
+	check := policy.Check
+	if check == nil {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("timeout check %sms", milliseconds(check.Timeout)), "option allbackups"}
+	switch {
+	case check.Path != "":
+		return append(lines, "option httpchk",
+			fmt.Sprintf("http-check send meth GET uri %s ver HTTP/1.1 hdr Host %s", ir.Quote(check.Path, ir.InConfig), ir.Quote(check.Hostname, ir.InName)),
+			"http-check expect status 200-399")
+	case policy.TLS != nil && policy.TLS.HasNames():
+		return append(lines, "option tcp-check", "tcp-check expect string "+ir.RelayVerified)
+	}
+	return lines
 }
 
 // backendDefaults returns the name of the defaults section with these settings, and the section if it is not always
@@ -186,7 +203,13 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 	if protocol == model.H2C && policy.TLS == nil && !connections {
 		add("proto h2")
 	}
-	if tls := policy.TLS; tls != nil {
+	switch tls := policy.TLS; {
+	case tls != nil && tls.HasNames():
+		add("%s", ir.RelayOptions(relayed(in, protocol, policy, connections)))
+		if protocol == model.H2C && !connections {
+			add("proto h2")
+		}
+	case tls != nil:
 		authority, _ := authorityFile(in, tls.CAs) // Usable has found one
 		name := ir.Quote(tls.ServerName, ir.InName)
 		// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
@@ -202,18 +225,20 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 			add("check-sni %s", name)
 		}
 	}
-	switch policy.ProxyProtocol {
-	case "V1":
+	isRelayed := policy.TLS != nil && policy.TLS.HasNames()
+	switch {
+	case isRelayed:
+	case policy.ProxyProtocol == "V1":
 		add("send-proxy")
-	case "V2":
+	case policy.ProxyProtocol == "V2":
 		add("send-proxy-v2")
 	}
 	if check := policy.Check; check != nil {
 		// Servers that are added at run time do not check by TLS and with a PROXY header unless they are told to.
-		if policy.TLS != nil {
+		if policy.TLS != nil && !isRelayed {
 			add("check-ssl")
 		}
-		if policy.ProxyProtocol != "" {
+		if policy.ProxyProtocol != "" || isRelayed {
 			add("check-send-proxy")
 		}
 		add("check inter %sms fall %d rise %d", milliseconds(check.Interval), check.Fall, check.Rise)
@@ -235,6 +260,39 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 		}
 	}
 	return strings.Join(options, " ")
+}
+
+// relayed tells gateway-keys how to connect to the servers of a backend. HAProxy does not learn what both sides agree
+// on, so one protocol is asked for.
+func relayed(in Input, protocol model.Protocol, policy routing.BackendPolicy, connections bool) []ir.RelayTLV {
+	tls, tlvs := policy.TLS, []ir.RelayTLV(nil)
+	add := func(kind byte, value string) { tlvs = append(tlvs, ir.RelayTLV{Type: kind, Value: value}) }
+	authority, _ := authorityFile(in, tls.CAs) // Usable has found one
+	add(ir.RelayAuthorities, authority)
+	add(ir.RelayServerName, ir.Quote(tls.ServerName, ir.InName))
+	for _, name := range tls.DNSNames {
+		add(ir.RelayDNSName, base64.RawURLEncoding.EncodeToString([]byte(name)))
+	}
+	for _, uri := range tls.URIs {
+		add(ir.RelayURI, base64.RawURLEncoding.EncodeToString([]byte(uri)))
+	}
+	if secret := in.Table.BackendCertificate; secret != "" {
+		add(ir.RelayCertificate, certificatePath(in.Paths, secret))
+	}
+	switch {
+	case connections:
+	case protocol == model.H2C:
+		add(ir.RelayProtocol, "h2")
+	default:
+		add(ir.RelayProtocol, "http/1.1")
+	}
+	if policy.ProxyProtocol != "" {
+		add(ir.RelayProxyProtocol, policy.ProxyProtocol)
+	}
+	if policy.Check != nil && policy.Check.Path == "" {
+		add(ir.RelayAnswer, "1")
+	}
+	return tlvs
 }
 
 // tlsProtocols returns what is spoken over TLS: WebSockets take HTTP/1.1.

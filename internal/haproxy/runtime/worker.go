@@ -179,11 +179,7 @@ func (w *Worker) AddServer(ctx context.Context, change plan.Server) error {
 	if err != nil {
 		return fmt.Errorf("failed to add server: %w", err)
 	}
-	add := ir.AddServer(change.Backend, change.Server)
-	if change.Settings.Options != "" {
-		add += " " + change.Settings.Options
-	}
-	reply, err := exchange(ctx, w.socket, add+"\n")
+	reply, err := exchange(ctx, w.socket, ir.AddServer(change.Backend, change.Server, change.Settings)+"\n")
 	if err == nil && reply != serverAdded && !isThere(reply, change.Server) {
 		err = errors.New(firstLine(reply))
 	}

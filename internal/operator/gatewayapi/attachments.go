@@ -80,6 +80,7 @@ func both(told, wanted *appv1.Attachments) *appv1.Attachments {
 	byName := func(a, b appv1.ObjectReference) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(all.Namespaces, func(a, b appv1.AttachedNamespace) int { return strings.Compare(a.Name, b.Name) })
 	all.ConfigMaps = sortedUnion(all.ConfigMaps, told.ConfigMaps, byName)
+	all.VerifiesNames = all.VerifiesNames || told.VerifiesNames
 	all.Users = sortedUnion(all.Users, told.Users, byName)
 	return all
 }

@@ -27,8 +27,8 @@ const (
 )
 
 // keeper is the native sidecar that checks certificates and passes them on: pairs to HAProxy, certificates without keys
-// to the agent. It tells HAProxy whether users may log in. It starts before both, holds no API token, and listens to
-// HAProxy alone. A Gateway without Secrets has none.
+// to the agent. It tells HAProxy whether users may log in, and connects to endpoints whose certificates HAProxy cannot
+// verify. It starts before both, holds no API token, and listens to HAProxy alone.
 func keeper(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyConfiguration {
 	if !mounted.HasKeys() {
 		return nil
@@ -39,7 +39,7 @@ func keeper(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApply
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-keys").
 		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
-			"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket).
+			"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-relay-socket="+proxypod.RelaySocket).
 		WithArgs(logArgs(options)...).
 		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
 		WithSecurityContext(restricted()).
@@ -48,6 +48,7 @@ func keeper(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApply
 			mount(keysVolume, proxypod.HAProxyCertificatesDir),
 			mount(keysRunVolume, proxypod.KeysRunDir),
 			mount(certificatesVolume, proxypod.CertificatesDir),
+			mount(configVolume, configDir).WithReadOnly(true),
 		)}
 }
 

@@ -36,6 +36,9 @@ func mountArgs(mounted proxypod.Mounts) []string {
 	for _, name := range mounted.ConfigMaps {
 		args = append(args, "-configmap="+name)
 	}
+	if mounted.HasKeys() && !mounted.HasSecrets() {
+		args = append(args, "-keys")
+	}
 	return args
 }
 

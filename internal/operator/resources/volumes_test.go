@@ -75,7 +75,7 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		container *corev1ac.ContainerApplyConfiguration
 		want      []string
 	}{
-		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret shop-tls auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates"}},
+		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret shop-tls auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}},
 		{&pod.InitContainers[1], []string{
 			"rw config", "rw run", "token", "ro certificates",
 			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
@@ -96,10 +96,26 @@ func TestUsersAlone(t *testing.T) {
 	gateway.Spec.Routes[0].Rules = gateway.Spec.Routes[0].Rules[:1]
 	gateway.Status.Attachments = &appv1.Attachments{Users: []appv1.ObjectReference{{Name: "staff"}, {Name: "users"}}}
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
-	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates"}) {
+	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}) {
 		t.Errorf("container %s holds %q", *pod.InitContainers[0].Name, got)
 	}
 	if args := pod.InitContainers[1].Args; !slices.Contains(args, "-users=staff") || !slices.Contains(args, "-users=users") {
+		t.Errorf("the agent runs with %q", args)
+	}
+}
+
+// A Gateway without Secrets has the container keys for names of endpoints alone, and the agent is told.
+func TestNamesAlone(t *testing.T) {
+	gateway := readGateway(t, "testdata/plain.in.yaml")
+	if gateway.Status.Attachments = nil; len(DesiredDeployment(gateway, testOptions).Spec.Template.Spec.InitContainers) != 1 {
+		t.Fatal("there is more than the agent")
+	}
+	gateway.Status.Attachments = &appv1.Attachments{VerifiesNames: true}
+	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
+	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"rw keys", "rw keys-run", "rw certificates", "ro config"}) {
+		t.Errorf("container %s holds %q", *pod.InitContainers[0].Name, got)
+	}
+	if args := pod.InitContainers[1].Args; !slices.Contains(args, "-keys") {
 		t.Errorf("the agent runs with %q", args)
 	}
 }

@@ -42,8 +42,8 @@ func KindOf(resource string) string {
 	return ""
 }
 
-// claim is something that a data plane needs: a resource of a namespace, or a ConfigMap or a Secret with users, which
-// is in the namespace of the data plane.
+// claim is something that a data plane needs: a resource of a namespace, a ConfigMap or a Secret with users, which is
+// in the namespace of the data plane, or somebody who verifies names.
 type claim struct{ kind, namespace, name string }
 
 // The kinds of claims.
@@ -51,6 +51,7 @@ const (
 	claimResource  = "resource"
 	claimConfigMap = "ConfigMap"
 	claimUsers     = "users"
+	claimNames     = "names"
 )
 
 // attached are the claims of a data plane, with how often they are made.
@@ -138,13 +139,16 @@ func (p *plane) mountSecret(namespace, name string) string {
 	return LocalName(p.parent.Namespace, namespace, name)
 }
 
-// authoritiesOf returns the claims of the ConfigMaps of a policy.
+// authoritiesOf returns the claims of a policy: its ConfigMaps, and who verifies its names.
 func authoritiesOf(policy *gatewayv1.BackendTLSPolicy, p *plane) []claim {
 	var claims []claim
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
 		if ref.Kind == "ConfigMap" {
 			claims = append(claims, claim{kind: claimConfigMap, name: LocalName(p.parent.Namespace, policy.Namespace, string(ref.Name))})
 		}
+	}
+	if len(policy.Spec.Validation.SubjectAltNames) > 0 {
+		claims = append(claims, claim{kind: claimNames})
 	}
 	return claims
 }
@@ -167,6 +171,8 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 			attachments.ConfigMaps = append(attachments.ConfigMaps, appv1.ObjectReference{Name: c.name})
 		case claimUsers:
 			attachments.Users = append(attachments.Users, appv1.ObjectReference{Name: c.name})
+		case claimNames:
+			attachments.VerifiesNames = true
 		default:
 			if resources[c.namespace] == nil {
 				resources[c.namespace] = map[string]bool{"backendtlspolicies": true, proxypod.ResourceBackendPolicies: true}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,9 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 		for _, secret := range attachments.Users {
 			fmt.Fprintf(b, "  Secret %s with users\n", secret.Name)
 		}
+		if attachments.VerifiesNames {
+			fmt.Fprintf(b, "  names that HAProxy cannot verify\n")
+		}
 	}
 }
 
@@ -283,6 +287,9 @@ func describePlane(b *strings.Builder, plane *model.Gateway) {
 	}
 }
 
+// unset matches names of endpoints that are not there.
+var unset = regexp.MustCompile(` (DNSNames|URIs):<nil>`)
+
 // plain writes a value without what is zero.
 func plain(value any) string {
 	content, err := yaml.Marshal(value)
@@ -296,7 +303,7 @@ func plain(value any) string {
 		switch text := fmt.Sprint(all[name]); text {
 		case "0", "<nil>", "", "false", "map[Request:<nil> Response:<nil>]":
 		default:
-			parts = append(parts, name+":"+text)
+			parts = append(parts, name+":"+unset.ReplaceAllString(text, ""))
 		}
 	}
 	return "{" + strings.Join(parts, " ") + "}"

@@ -303,6 +303,13 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 			tls.CAs = append(tls.CAs, LocalName(plane.parent.Namespace, policy.Namespace, string(ref.Name)))
 		}
 	}
+	for _, name := range policy.Spec.Validation.SubjectAltNames {
+		if name.Type == gatewayv1.URISubjectAltNameType {
+			tls.URIs = append(tls.URIs, string(name.URI))
+		} else {
+			tls.DNSNames = append(tls.DNSNames, string(name.Hostname))
+		}
+	}
 	return tls, ""
 }
 
@@ -336,11 +343,7 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 	case usable == 0:
 		accepted.no(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate, "no CA certificate can be used")
 	}
-	switch {
-	case accepted.reason != "":
-	case len(validation.SubjectAltNames) > 0:
-		accepted.no(gatewayv1.PolicyReasonInvalid, "subjectAltNames is not supported: certificates have to be for the hostname")
-	case len(policy.Spec.Options) > 0:
+	if accepted.reason == "" && len(policy.Spec.Options) > 0 {
 		accepted.no(gatewayv1.PolicyReasonInvalid, "options are not supported")
 	}
 	return accepted, resolved

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/backendtls"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
@@ -29,6 +30,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
+	"gateway/internal/unixsocket"
 )
 
 // proxy is the HAProxy of a Gateway, on an address of its own.
@@ -65,6 +67,12 @@ func (s *cluster) load(ctx context.Context, state *state, parent gatewayapi.Pare
 		s.addresses++
 		p = &proxy{address: fmt.Sprintf("127.1.%d.%d", s.addresses/250, s.addresses%250+1), paths: haproxytest.NewPaths(s.t)}
 		p.paths.CertificateDir = filepath.Join(filepath.Dir(p.paths.RunDir), "certificates")
+		p.paths.RelaySocket = filepath.Join(p.paths.RunDir, "relay.sock")
+		listener, err := unixsocket.Listen(p.paths.RelaySocket)
+		if err != nil {
+			return err
+		}
+		go func() { _ = new(backendtls.Relay).Serve(s.t.Context(), listener) }() // what fails, tests see
 	}
 	input, err := s.input(ctx, state, parent, table, p)
 	if err != nil {

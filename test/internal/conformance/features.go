@@ -12,8 +12,7 @@ import (
 
 // unsupported are the features that are not, with the reason.
 var unsupported = map[features.FeatureName]string{
-	features.SupportUDPRoute:                      "HAProxy does not speak UDP",
-	features.SupportBackendTLSPolicySANValidation: "HAProxy verifies the name that it asks for, and no other: the policy is refused; see architecture.md",
+	features.SupportUDPRoute: "HAProxy does not speak UDP",
 	// No test of the suite is about these yet.
 	features.SupportGatewayListenerFilters:           "filters come after the choice of a route: the listener is refused",
 	features.SupportGatewayAddressRoutability:        "service.type of a GatewayConfig says it: the Gateway is refused",

@@ -54,6 +54,11 @@ func (s *Site) Input(table routing.Table) render.Input {
 	if input.HasBackendCertificate {
 		input.Paths.KeysSocket = proxypod.KeysSocket
 	}
+	for _, policy := range table.Policies {
+		if policy.TLS != nil && policy.TLS.HasNames() {
+			input.Paths.RelaySocket = proxypod.RelaySocket
+		}
+	}
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/agent"
+	"gateway/internal/backendtls"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	haproxy "gateway/internal/haproxy/runtime"
@@ -80,6 +81,7 @@ func newSession(ctx context.Context, options *cli.Options, dir string, o *object
 		paths: ir.Paths{
 			ConfigDir: filepath.Join(dir, "config", "current"), RunDir: filepath.Join(dir, "run"),
 			CertificateDir: filepath.Join(dir, "pairs"), KeysSocket: filepath.Join(dir, "keys", "keys.sock"), UsersSocket: filepath.Join(dir, "keys", "users.sock"),
+			RelaySocket: filepath.Join(dir, "keys", "relay.sock"),
 		},
 		bind:       render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: metrics},
 		health:     fmt.Sprintf("127.0.0.1:%d", health),
@@ -170,7 +172,7 @@ func (s *session) startAgent(ctx context.Context) error {
 		Paths: s.paths, Bind: s.bind, HealthAddress: s.health,
 		Mounts: agent.Mounts{
 			CertificatesDir: filepath.Join(s.dir, "certificates"), AuthoritiesDir: s.configMaps,
-			Secrets: s.mounted[0], ConfigMaps: s.mounted[1], Users: s.mounted[2],
+			Secrets: s.mounted[0], ConfigMaps: s.mounted[1], Users: s.mounted[2], Keys: true,
 		},
 		LocalKeys: true,
 	})
@@ -227,6 +229,15 @@ func (s *session) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	connections, err := unixsocket.Listen(s.paths.RelaySocket)
+	if err != nil {
+		return err
+	}
+	go func() {
+		if err := new(backendtls.Relay).Serve(ctx, connections); err != nil {
+			s.log.say("some endpoints get no requests: %v", err)
+		}
+	}()
 	go func() {
 		if err := k.Run(ctx); err != nil {
 			s.log.say("certificates are not passed on: %v", err)
