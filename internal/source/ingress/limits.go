@@ -133,3 +133,32 @@ func setExempt(s *settings, value string) string {
 	}
 	return noExemption
 }
+
+// maxRate is the highest limit of bandwidth, in KiB in a second.
+const maxRate = 1 << 20
+
+const fromStart = "answers that are longer, or of unknown length, have the limit of limit-rate from their first byte on"
+
+// setRate limits the bandwidth of answers, with limit-rate-after. Both are in KiB.
+func setRate(s *settings, _ string) string {
+	rate, ok := s.number("limit-rate")
+	if !ok || rate == 0 {
+		return ""
+	}
+	response := &appv1.ResponseBandwidth{BytesPerSecond: min(int64(rate), maxRate) << 10}
+	if after, err := strconv.ParseUint(s.values["limit-rate-after"], 10, 31); err == nil && after > 0 {
+		response.MinBytes = new(min(int64(after)<<10+1, maxBody)) //nolint:gosec // it has 31 bits
+	}
+	s.rule.extension.Filters = append(s.rule.extension.Filters, appv1.RuleFilter{
+		Type: appv1.RuleFilterBandwidthLimit, BandwidthLimit: &appv1.BandwidthLimit{Response: response},
+	})
+	return ""
+}
+
+func setRateAfter(s *settings, value string) string {
+	after, ok := s.number("limit-rate-after")
+	if text := part("limit-rate")(s, value); text != "" || !ok || after == 0 {
+		return text
+	}
+	return fromStart
+}

@@ -134,3 +134,34 @@ func TestRateLimitsOfPaths(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestRates: what nginx's limit_rate and limit_rate_after are.
+func TestRates(t *testing.T) {
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want, note  string
+	}{
+		"a rate":               {map[string]string{"limit-rate": "100"}, "102400 from 0", ""},
+		"no rate":              {map[string]string{"limit-rate": "0"}, "", ""},
+		"no number":            {map[string]string{"limit-rate": "fast"}, "", "annotation limit-rate: " + noNumber},
+		"more than there is":   {map[string]string{"limit-rate": "2000000"}, "1073741824 from 0", ""},
+		"long answers":         {map[string]string{"limit-rate": "1", "limit-rate-after": "64"}, "1024 from 65537", "annotation limit-rate-after: " + fromStart},
+		"all answers":          {map[string]string{"limit-rate": "1", "limit-rate-after": "0"}, "1024 from 0", ""},
+		"a beginning, no rate": {map[string]string{"limit-rate-after": "64"}, "", "annotation limit-rate-after: it has no effect without limit-rate"},
+	} {
+		result, got, note := convertText(t, mainAndOther(test.annotations)), "", ""
+		for _, rule := range flatten(result) {
+			for _, filter := range rule.extension.Filters {
+				if limit := filter.BandwidthLimit; limit != nil && limit.Request == nil {
+					got = fmt.Sprint(limit.Response.BytesPerSecond, " from ", or(limit.Response.MinBytes, 0))
+				}
+			}
+		}
+		for _, one := range ofIngresses(result) {
+			note += one.Text
+		}
+		if got != test.want || note != test.note {
+			t.Errorf("%s: got %q and %q, want %q and %q", name, got, note, test.want, test.note)
+		}
+	}
+}
