@@ -68,6 +68,20 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// TestSlashBeforeHTTPS: over HTTP, nginx redirects to the path with a slash first.
+func TestSlashBeforeHTTPS(t *testing.T) {
+	text := strings.Replace(pathOf(home, "web", "a.test", "/a/", ""), "spec: {", "spec: {tls: [{hosts: [a.test], secretName: tls}], ", 1)
+	var got []string
+	for _, rule := range flatten(convertText(t, text)) {
+		if slices.Contains(rule.parents, portHTTP) {
+			got = append(got, rule.path()+" "+leadsTo(&rule))
+		}
+	}
+	if want := []string{"/a 301 ///a/", "/a/ 308 https//"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestRedirectOfAllPaths: that of the first Ingress of a host is for paths that no Ingress has, too.
 func TestRedirectOfAllPaths(t *testing.T) {
 	moved, web := pathOf(home, "moved", "a.test", "/a", Prefix+"permanent-redirect: https://b.test"), pathOf(home, "web", "a.test", "/b", "")

@@ -77,6 +77,7 @@ func (s *site) rules(h *host) []placed {
 }
 
 // slashRedirects returns the redirects of nginx from paths like /a to locations like /a/, of hosts without expressions.
+// Over HTTP, they come before those to HTTPS.
 func (s *site) slashRedirects(h *host) (all []placed) {
 	for _, l := range h.locations {
 		path := pathMatch{exact, strings.TrimSuffix(l.path, "/")}
@@ -85,11 +86,7 @@ func (s *site) slashRedirects(h *host) (all []placed) {
 			continue
 		}
 		redirect := redirecting(path, &gatewayv1.HTTPRequestRedirectFilter{StatusCode: new(301), Path: fullPath(l.path)})
-		one := placed{l.ingress.Namespace, []rule{redirect.by(l.ingress)}, nil}
-		if l.redirectsToHTTPS(h) {
-			one.redirect = new(s.httpsRedirect(path).by(l.ingress))
-		}
-		all = append(all, one)
+		all = append(all, placed{l.ingress.Namespace, []rule{redirect.by(l.ingress)}, nil})
 	}
 	return all
 }
