@@ -29,8 +29,8 @@ const literalPath = `^/(` + segment + `/)*(` + segment + `)?$`
 // them could smuggle requests. Some backends take other signs for the hyphen.
 const framing = `(?i)^(host|content[-_.]length|transfer[-_.]encoding|connection|keep[-_.]alive|proxy[-_.]connection|te|trailer|upgrade|http2[-_.]settings|expect)$`
 
-// notFraming is a pattern that no name has: it is what the API server says of a name that is refused.
-const notFraming = `^any header but those that frame a message and its connection, see kubectl explain$`
+// contentType is the header that a direct response has a field for.
+const contentType = `(?i)^content[-_.]type$`
 
 type schema = map[string]any
 
@@ -166,6 +166,7 @@ func addHeaders(from schema) {
 
 // addAuthHeaders keeps framing headers from being passed on.
 func addAuthHeaders(filter schema) {
+	refuse(at(filter, "directResponse", "headers", "name"), "Content-Type and those that frame a message and its connection", contentType+"|"+framing)
 	refuseFraming(at(filter, "basicAuth", "clientHeader"))
 	refuseFraming(at(filter, "apiKey", "clientHeader"))
 	refuseFraming(at(filter, "externalAuth", "requestHeaders"))
@@ -180,7 +181,12 @@ func addCredentialSource(source schema) {
 }
 
 func refuseFraming(header schema) {
-	header["anyOf"] = []any{schema{"pattern": notFraming}, schema{"not": schema{"pattern": framing}}}
+	refuse(header, "those that frame a message and its connection", framing)
+}
+
+// refuse makes the API server refuse headers by their names. It tells of a pattern that no name has.
+func refuse(header schema, what, pattern string) {
+	header["anyOf"] = []any{schema{"pattern": "^any header but " + what + ", see kubectl explain$"}, schema{"not": schema{"pattern": pattern}}}
 }
 
 // addCredentials refuses credentials from any origin.

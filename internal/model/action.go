@@ -240,6 +240,8 @@ type Redirect struct {
 type Response struct {
 	Status            int32
 	ContentType, Body string
+	// Headers are set beside the content type.
+	Headers []HeaderChange
 }
 
 // Override is what clients get in place of errors of backends: the answer of a Service port, or a text.

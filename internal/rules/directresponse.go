@@ -3,6 +3,8 @@ package rules
 import (
 	"cmp"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -15,6 +17,11 @@ func (r *rule) addDirectResponse(from *appv1.DirectResponse) {
 	r.Response = &model.Response{
 		Status: or(from.StatusCode, 200), Body: from.Body, ContentType: cmp.Or(from.ContentType, "text/plain; charset=utf-8"),
 	}
+	set := gatewayv1.HTTPHeaderFilter{}
+	for _, header := range from.Headers {
+		set.Set = append(set.Set, gatewayv1.HTTPHeader{Name: gatewayv1.HTTPHeaderName(header.Name), Value: header.Value})
+	}
+	r.changeHeaders(&r.Response.Headers, &set)
 }
 
 // checkAnswer refuses what would have no effect where the proxy answers. Of the filters of the Gateway API, it leaves
@@ -29,7 +36,7 @@ func (r *rule) checkAnswer() {
 	case r.Redirect != nil:
 		r.refuse("DirectResponse and RequestRedirect both answer the requests: remove one of them")
 	case r.Rewrite != nil || len(r.Mirrors)+len(r.Headers.Request)+len(r.Headers.Response) > 0:
-		r.refuse("DirectResponse answers the requests, so URLRewrite, RequestMirror and changes of headers have no effect: remove them")
+		r.refuse("DirectResponse answers the requests, so URLRewrite, RequestMirror and changes of headers have no effect: remove them, and set headers by directResponse.headers")
 	default:
 		r.checkEffects("DirectResponse", onAll)
 	}

@@ -23,6 +23,14 @@ type DirectResponse struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#&^_.+-]+/[A-Za-z0-9!#&^_.+-]+( *; *[A-Za-z0-9!#&^_.+-]+=[A-Za-z0-9!#&^_.+-]+)*$`
 	ContentType string `json:"contentType,omitempty"`
+
+	// Other headers of the answer, as Retry-After. Content-Type and the headers that frame a message and its connection
+	// cannot be set.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Headers []Header `json:"headers,omitempty"`
 }
 
 // ResponseOverride replaces errors of backends, by their status. Errors that the proxies answer with by themselves

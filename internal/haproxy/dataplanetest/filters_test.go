@@ -82,6 +82,8 @@ spec:
           filters: [{type: DirectResponse, directResponse: {statusCode: 404}}]
         - matches: [{path: {value: /default}}]
           filters: [{type: DirectResponse, directResponse: {body: hello}}]
+        - matches: [{path: {value: /headers}}]
+          filters: [{type: DirectResponse, directResponse: {statusCode: 503, headers: [{name: Retry-After, value: "3600"}, {name: X.Odd_1, value: "a \"b\" 100% %[src] | #{c} \\ ~?+$x"}]}}]
     - name: splits
       hostnames: [s.example.com]
       rules:
@@ -289,6 +291,10 @@ func TestDirectResponses(t *testing.T) {
 	}
 	if got := c.send(get("d.example.com", "/status")); got.Status != 404 || got.Body != "" || len(got.Header["Content-Type"]) != 0 {
 		t.Errorf("got %d %q %q", got.Status, got.Header["Content-Type"], got.Body)
+	}
+	got := c.send(get("d.example.com", "/headers"))
+	if odd := got.Header.Get("X.Odd_1"); got.Status != 503 || got.Header.Get("Retry-After") != "3600" || odd != `a "b" 100% %[src] | #{c} \ ~?+$x` {
+		t.Errorf("got %d with %q", got.Status, got.Header)
 	}
 	if got := c.send(get("d.example.com", "/default")); got.Status != 200 || got.Body != "hello" || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("got %d %q %q", got.Status, got.Header.Get("Content-Type"), got.Body)

@@ -37,6 +37,9 @@ var response = filter{
 			if response.Body != "" && response.Status != 204 && response.Status != 304 {
 				content = " content-type " + ir.QuoteText(response.ContentType) + " string " + ir.QuoteText(response.Body)
 			}
+			for _, header := range response.Headers {
+				content += fmt.Sprintf(" hdr %s %s", ir.Quote(header.Name, ir.InName), ir.QuoteFormat(header.Values[0]))
+			}
 			name := responseName(response)
 			lines[name] = fmt.Sprintf("http-request return status %d%s if %s", response.Status, content, is("response", name))
 		}
@@ -55,5 +58,5 @@ var response = filter{
 }
 
 func responseName(response *routing.Response) string {
-	return ir.ContentName(fmt.Sprintf("%d %q %q", response.Status, response.ContentType, response.Body))
+	return ir.ContentName(fmt.Sprintf("%d %q %q %q", response.Status, response.ContentType, response.Body, response.Headers))
 }

@@ -53,6 +53,9 @@ func needsQuote(c byte, special string) bool {
 	return c <= ' ' || c >= 0x7f || special != "" && strings.IndexByte(special, c) >= 0
 }
 
+// QuoteFormat is QuoteText for a word that is a log-format.
+func QuoteFormat(s string) string { return QuoteText(strings.ReplaceAll(s, "%", "%%")) }
+
 // QuoteText returns s as a word of haproxy.cfg that HAProxy takes as s, whatever is in it but NUL.
 func QuoteText(s string) string {
 	var b strings.Builder
