@@ -779,6 +779,11 @@ func (in *DirectResponse) DeepCopyInto(out *DirectResponse) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Headers != nil {
+		in, out := &in.Headers, &out.Headers
+		*out = make([]Header, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

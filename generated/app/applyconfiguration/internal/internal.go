@@ -502,6 +502,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: contentType
       type:
         scalar: string
+    - name: headers
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.Header
+          elementRelationship: associative
+          keys:
+          - name
     - name: statusCode
       type:
         scalar: numeric

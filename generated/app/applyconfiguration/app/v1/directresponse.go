@@ -15,6 +15,9 @@ type DirectResponseApplyConfiguration struct {
 	Body *string `json:"body,omitempty"`
 	// What the body is.
 	ContentType *string `json:"contentType,omitempty"`
+	// Other headers of the answer, as Retry-After. Content-Type and the headers that frame a message and its connection
+	// cannot be set.
+	Headers []HeaderApplyConfiguration `json:"headers,omitempty"`
 }
 
 // DirectResponseApplyConfiguration constructs a declarative configuration of the DirectResponse type for use with
@@ -44,5 +47,18 @@ func (b *DirectResponseApplyConfiguration) WithBody(value string) *DirectRespons
 // If called multiple times, the ContentType field is set to the value of the last call.
 func (b *DirectResponseApplyConfiguration) WithContentType(value string) *DirectResponseApplyConfiguration {
 	b.ContentType = &value
+	return b
+}
+
+// WithHeaders adds the given value to the Headers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Headers field.
+func (b *DirectResponseApplyConfiguration) WithHeaders(values ...*HeaderApplyConfiguration) *DirectResponseApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithHeaders")
+		}
+		b.Headers = append(b.Headers, *values[i])
+	}
 	return b
 }
