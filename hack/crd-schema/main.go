@@ -184,9 +184,12 @@ func refuseFraming(header schema) {
 	refuse(header, "those that frame a message and its connection", framing)
 }
 
+// noName returns a pattern that no name of a header matches: it is what the API server says of one that is refused.
+func noName(what string) string { return "^any header but " + what + ", see kubectl explain$" }
+
 // refuse makes the API server refuse headers by their names. It tells of a pattern that no name has.
 func refuse(header schema, what, pattern string) {
-	header["anyOf"] = []any{schema{"pattern": "^any header but " + what + ", see kubectl explain$"}, schema{"not": schema{"pattern": pattern}}}
+	header["anyOf"] = []any{schema{"pattern": noName(what)}, schema{"not": schema{"pattern": pattern}}}
 }
 
 // addCredentials refuses credentials from any origin.

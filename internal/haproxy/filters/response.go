@@ -58,5 +58,5 @@ var response = filter{
 }
 
 func responseName(response *routing.Response) string {
-	return ir.ContentName(fmt.Sprintf("%d %q %q %q", response.Status, response.ContentType, response.Body, response.Headers))
+	return ir.ContentName(fmt.Sprintf("%d %q %q %#v", response.Status, response.ContentType, response.Body, response.Headers))
 }
