@@ -221,6 +221,9 @@ func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted
 		for _, secret := range wanted.Users {
 			attachments.WithUsers(applyappv1.ObjectReference().WithName(secret.Name))
 		}
+		if wanted.VerifiesNames {
+			attachments.WithVerifiesNames(true)
+		}
 		status.WithAttachments(attachments)
 	}
 	desired := applyappv1.Gateway(gateway.Name, gateway.Namespace).

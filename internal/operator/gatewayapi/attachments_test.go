@@ -117,3 +117,27 @@ func TestANamespaceWithoutARoleBindingIsNotTold(t *testing.T) {
 	}
 	f.expectAttached("team web")
 }
+
+// TestPodsVerifyNames: they learn that they have to, and what mounts the CA's certificate, while a policy asks for it.
+func TestPodsVerifyNames(t *testing.T) {
+	const tls = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {namespace: web, name: tls}
+spec:
+  targetRefs: [{group: "", kind: Service, name: api}]
+  validation:
+    hostname: a.io
+    caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]
+    subjectAltNames: [{type: Hostname, hostname: b.io}]`
+	f := newFixture(t, shop+"---"+tls)
+	f.settle()
+	if told := f.ownGateway("web", "shop").Status.Attachments; !told.VerifiesNames || len(told.ConfigMaps) != 1 {
+		t.Errorf("the pods are told %+v", told)
+	}
+	f.put(strings.Replace(tls, "subjectAltNames: [{type: Hostname, hostname: b.io}]", "", 1))
+	f.settle()
+	if told := f.ownGateway("web", "shop").Status.Attachments; told.VerifiesNames || len(told.ConfigMaps) != 1 {
+		t.Errorf("the pods are told %+v", told)
+	}
+}
