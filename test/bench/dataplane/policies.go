@@ -18,14 +18,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/passwords"
 )
 
 // policy is what is done to each request, by a Gateway and by lines of haproxy.cfg and nginx.conf that do the same.
 type policy struct {
 	name string
-	// filter is that of the rules of a Gateway, in YAML. loadBalancing is that of its Services.
-	filter          string
+	// filter is that of the rules of a Gateway, in YAML, and edit a sed script that goes over what is rendered for it.
+	// loadBalancing is that of its Services.
+	filter, edit    string
 	maxRequestBytes *int64
 	loadBalancing   *appv1.LoadBalancing
 	compression     *appv1.Compression
@@ -63,6 +65,10 @@ func accessPolicies() []policy {
 			nginx: `
     limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;
     limit_req zone=clients burst=1000 nodelay;`,
+		},
+		{
+			name: "a rate limit of 2 pods", filter: `{type: RateLimit, rateLimit: {limits: [{requests: 1000000, unit: Second}]}}`,
+			edit: fmt.Sprintf(`s/str\(ids\),map_str\([^)]*\)/&,bytes(0,%d)/`, 2*ir.PodIDSize),
 		},
 		{
 			name: "1,000 denied ranges", filter: `{type: ClientAddress, clientAddress: {deny: [` + ranges("%s, ") + `]}}`,
@@ -231,7 +237,7 @@ func (p *policy) subjects() []*subject {
 	for i := range services {
 		spec.Backends = append(spec.Backends, appv1.Backend{Name: service(i), Port: 80, BackendSettings: appv1.BackendSettings{LoadBalancing: p.loadBalancing}})
 	}
-	all := []*subject{{name: p.name + ": Gateway", proxy: gateway(p.name, spec, "")}}
+	all := []*subject{{name: p.name + ": Gateway", proxy: gateway(p.name, spec, p.edit)}}
 	for _, file := range []written{{file: "haproxy.cfg", policy: p.haproxy, sections: p.sections, defaults: p.balance}, {file: "nginx.conf", policy: p.nginx}} {
 		if file.policy != "" || file.defaults != "" {
 			file.files = p.files
