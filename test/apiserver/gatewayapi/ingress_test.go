@@ -100,6 +100,7 @@ func TestIngress(t *testing.T) {
 		expectHost(t, port, "shop.test", 200, "front/second")
 	})
 	t.Run("names that are taken", func(t *testing.T) { testTakenNames(t, api, port) })
+	t.Run("challenges", func(t *testing.T) { testChallenges(t, port) })
 	t.Run("a ConfigMap", testIngressConfigMap)
 	t.Run("steady state", func(t *testing.T) { testSteadyState(t, operator) })
 	t.Run("another class", func(t *testing.T) {
