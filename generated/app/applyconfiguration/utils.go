@@ -29,6 +29,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.AttachedNamespaceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Attachments"):
 		return &appv1.AttachmentsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Authorization"):
+		return &appv1.AuthorizationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AuthorizationRule"):
+		return &appv1.AuthorizationRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Backend"):
 		return &appv1.BackendApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendPolicy"):

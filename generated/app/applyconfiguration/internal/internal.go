@@ -114,6 +114,54 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: verifiesNames
       type:
         scalar: boolean
+- name: gateway.api.app.v1.Authorization
+  map:
+    fields:
+    - name: rules
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.AuthorizationRule
+          elementRelationship: atomic
+- name: gateway.api.app.v1.AuthorizationRule
+  map:
+    fields:
+    - name: action
+      type:
+        scalar: string
+      default: ""
+    - name: addresses
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: claims
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.JWTRequiredClaim
+          elementRelationship: associative
+          keys:
+          - claim
+    - name: clients
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: methods
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: paths
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.Backend
   map:
     fields:
@@ -1796,6 +1844,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: apiKey
       type:
         namedType: gateway.api.app.v1.APIKey
+    - name: authorization
+      type:
+        namedType: gateway.api.app.v1.Authorization
     - name: bandwidthLimit
       type:
         namedType: gateway.api.app.v1.BandwidthLimit
