@@ -84,6 +84,7 @@ func addFilters(filter schema) {
 	addAuthHeaders(filter)
 	addCredentialSource(at(filter, "apiKey", "from"))
 	addCredentialSource(at(filter, "jwt", "from"))
+	at(filter, "authorization", "rules", "paths")["pattern"] = literalPath
 	either(at(filter, "responseOverride", "responses"), "body", "backendRef")
 }
 

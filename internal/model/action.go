@@ -49,6 +49,8 @@ type Action struct {
 	APIKey *APIKey
 	// JWT says which tokens let requests through; nil: none is needed.
 	JWT *JWT
+	// Authorization says which requests are let through; nil: all.
+	Authorization *Authorization
 	// ExternalAuth has a Service decide about requests; nil: none does.
 	ExternalAuth *ExternalAuth
 	// Shadow are what decides about requests, but lets all of them through. There are no others than the action has, of
@@ -74,7 +76,7 @@ func (a *Action) Guards() []string {
 		isSet bool
 	}{
 		{"ClientAddress", a.Clients != nil}, {"RateLimit", len(a.RateLimits) > 0}, {"BasicAuth", a.BasicAuth != nil},
-		{"APIKey", a.APIKey != nil}, {"JWT", a.JWT != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
+		{"APIKey", a.APIKey != nil}, {"JWT", a.JWT != nil}, {"Authorization", a.Authorization != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
 	} {
 		if guard.isSet {
 			all = append(all, guard.name)
@@ -103,6 +105,13 @@ func (a *Action) Invalid() string {
 		}
 		if i := slices.IndexFunc(a.Clients.Deny, isInvalid); i >= 0 {
 			return fmt.Sprintf("clientAddress.deny[%d] is no range of addresses", i)
+		}
+	}
+	if a.Authorization != nil {
+		for i := range a.Authorization.Rules {
+			if j := slices.IndexFunc(a.Authorization.Rules[i].Addresses, isInvalid); j >= 0 {
+				return fmt.Sprintf("authorization.rules[%d].addresses[%d] is no range of addresses", i, j)
+			}
 		}
 	}
 	if a.JWT != nil && a.JWT.Unusable != "" {
@@ -140,6 +149,7 @@ func (a Action) With(filters *Action) Action {
 	a.MaxBody = cmp.Or(a.MaxBody, filters.MaxBody)
 	a.CORS = cmp.Or(a.CORS, filters.CORS)
 	a.Clients = cmp.Or(a.Clients, filters.Clients)
+	a.Authorization = cmp.Or(a.Authorization, filters.Authorization)
 	a.ExternalAuth = cmp.Or(a.ExternalAuth, filters.ExternalAuth)
 	now := a.Guards()
 	a.Shadow = slices.DeleteFunc(a.Shadow, func(guard string) bool { return !slices.Contains(now, guard) })
@@ -428,6 +438,21 @@ type ClaimHeader struct {
 	Name string
 	// Claim is the path of the claim, with dots between names.
 	Claim string
+}
+
+// Authorization says which requests are let through: the first of its rules that a request meets decides. One that
+// meets none is refused.
+type Authorization struct{ Rules []AuthorizationRule }
+
+// AuthorizationRule allows or denies requests that meet all that it has; empty: any will do.
+type AuthorizationRule struct {
+	Allow            bool
+	Methods, Clients []string
+	// Paths are as a client may write them. A path below one of them will do, too.
+	Paths []string
+	// Addresses are as those of Clients.
+	Addresses []netip.Prefix
+	Claims    []RequiredClaim
 }
 
 // MaxAuthBody is the largest ExternalAuth.MaxBody. The proxy has to hold the body while it asks.

@@ -117,7 +117,7 @@ type GatewayConfigSpec struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=7
+	// +kubebuilder:validation:MaxItems=8
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 
 	// How much the proxies store of answers, for rules with the filter Cache.

@@ -57,6 +57,10 @@ type RuleFilter struct {
 	// +optional
 	JWT *JWT `json:"jwt,omitempty"`
 
+	// Answer 403 to requests that no rule of a list allows.
+	// +optional
+	Authorization *Authorization `json:"authorization,omitempty"`
+
 	// Have a Service decide about each request.
 	// +optional
 	ExternalAuth *ExternalAuth `json:"externalAuth,omitempty"`
@@ -93,7 +97,7 @@ type RuleFilter struct {
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite;BandwidthLimit
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;Authorization;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite;BandwidthLimit
 type RuleFilterType string
 
 const (
@@ -119,6 +123,8 @@ const (
 	RuleFilterAPIKey RuleFilterType = "APIKey"
 	// RuleFilterJWT answers 401 to requests without a valid token.
 	RuleFilterJWT RuleFilterType = "JWT"
+	// RuleFilterAuthorization answers 403 to requests that no rule of a list allows.
+	RuleFilterAuthorization RuleFilterType = "Authorization"
 	// RuleFilterExternalAuth has a Service decide about each request.
 	RuleFilterExternalAuth RuleFilterType = "ExternalAuth"
 	// RuleFilterRequestMirror sends copies of requests to other Services.
@@ -139,7 +145,7 @@ const (
 
 // ShadowFilter is what can refuse a request: a type of filter, or maxRequestBytes.
 //
-// +kubebuilder:validation:Enum=ClientAddress;RateLimit;BasicAuth;APIKey;JWT;ExternalAuth;maxRequestBytes
+// +kubebuilder:validation:Enum=ClientAddress;RateLimit;BasicAuth;APIKey;JWT;Authorization;ExternalAuth;maxRequestBytes
 type ShadowFilter string
 
 // ShadowMaxRequestBytes stands for the limit of bodies. All other values are types of filters.

@@ -45,8 +45,8 @@ type RouteRule struct {
 	Matches []RouteMatch `json:"matches,omitempty"`
 
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT and ExternalAuth, then a redirect or direct
-	// response, or else the changes of request and answer, and Cache. A type may be there once.
+	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, Authorization and ExternalAuth, then a redirect or
+	// direct response, or else the changes of request and answer, and Cache. A type may be there once.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -91,7 +91,7 @@ type RouteRule struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=7
+	// +kubebuilder:validation:MaxItems=8
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 }
 

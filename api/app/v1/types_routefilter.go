@@ -44,10 +44,10 @@ type RouteFilterList struct {
 type RouteFilterSpec struct {
 	// The filters, as in a rule of our own kind Gateway, each type once. HTTPRoutes and GRPCRoutes have some types
 	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror.
-	// The order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, APIKey, JWT and
-	// ExternalAuth, then a DirectResponse or Cache. Each rule that names the object counts for itself. The Secret of a
-	// BasicAuth or APIKey and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the
-	// Gateway. A rule with a DirectResponse has no backendRefs.
+	// The order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, APIKey, JWT,
+	// Authorization and ExternalAuth, then a DirectResponse or Cache. Each rule that names the object counts for
+	// itself. The Secret of a BasicAuth or APIKey and the ConfigMaps of a JWT are in the namespace of the object, which
+	// has to be that of the Gateway. A rule with a DirectResponse has no backendRefs.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -71,6 +71,6 @@ type RouteFilterSpec struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=7
+	// +kubebuilder:validation:MaxItems=8
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 }

@@ -51,6 +51,17 @@ spec:
         - matches: [{path: {value: /uncounted}}]
           filters: [{type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Hour, key: {type: Client}}]}}]
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /banks}}]
+          filters:
+            - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: Header, name: X-API-Key}]}}
+            - {type: Authorization, authorization: {rules: [{action: Allow, clients: [bank, "bank.eu"]}]}}
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /no-banks}}]
+          filters:
+            - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: Header, name: X-API-Key}]}}
+            - {type: Authorization, authorization: {rules: [{action: Deny, clients: [bank]}, {action: Allow}]}}
+          shadow: [APIKey]
+          backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /open}}]
           backendRefs: [{name: web, port: 80}]
 backends: [{service: web, port: 80}]
@@ -240,6 +251,14 @@ func TestAPIKeysBesideOthers(t *testing.T) {
 	g.expect(429, "/limited", shop)
 	g.reached("/limited", bank)
 	g.expect(500, "/uncounted", "")
+
+	const forged = "X-Client: bank\r\nClient-Name: bank\r\nGateway-Client: bank\r\n"
+	g.reached("/banks", bank)
+	g.expect(403, "/banks", shop+forged)
+	g.expect(401, "/banks", forged)
+	g.reached("/no-banks", shop)
+	g.expect(403, "/no-banks", bank)
+	g.expect(403, "/no-banks", forged)
 
 	if got := g.reached("/shadow", shop+"X-Client: mallory\r\n"); !strings.Contains(got, "X-Client: shop\r\n") || strings.Contains(got, "mallory") || !strings.Contains(got, shopKey) {
 		t.Errorf("in shadow, the backend got\n%s", got)

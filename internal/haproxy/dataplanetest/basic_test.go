@@ -66,6 +66,11 @@ spec:
             - {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour, key: {type: Client}}]}}
           shadow: [BasicAuth]
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /some}}]
+          filters:
+            - {type: BasicAuth, basicAuth: {secretRef: {name: users}}}
+            - {type: Authorization, authorization: {rules: [{action: Deny, clients: [bob]}, {action: Allow, clients: [alice, bob]}]}}
+          backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /open}}]
           backendRefs: [{name: web, port: 80}]
   errorPages: [{statuses: [401], body: <h1>Log in</h1>}]
@@ -258,6 +263,10 @@ func TestUsersAreClients(t *testing.T) {
 	g.reached("/limited", credentials("bob:secret"))
 	g.expect(200, "/limited", credentials(odd+":secret"))
 	<-g.web
+	g.reached("/some", credentials("alice:secret"))
+	g.expect(403, "/some", credentials("bob:secret")+"Gateway-Client: alice\r\n")
+	g.expect(403, "/some", credentials(odd+":secret"))
+	g.expect(401, "/some", credentials("alice:wrong")+"Gateway-Client: alice\r\n")
 	// In shadow, the others are nobody, and count together.
 	g.reached("/shadow", credentials("bob:secret"))
 	g.reached("/shadow", credentials("bob:wrong")+forged)

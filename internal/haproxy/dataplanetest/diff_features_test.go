@@ -147,6 +147,9 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	token := func(with string, keys ...string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {inline: '" + keySet(keys...) + "'}}]" + with + "}}]"
 	}
+	allow := func(fields string) string {
+		return token("", "ES256")[:len(token("", "ES256"))-1] + ", {type: Authorization, authorization: {rules: [{action: Allow, " + fields + "}]}}]"
+	}
 	limit := func(unit string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: " + unit + "}]}}]"
 	}
@@ -196,6 +199,11 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"several issuers":                  {redirect, issuers("", "a"), issuers(second, "a"), ir.ReloadNames},
 		"another of several issuers":       {redirect, issuers(second, "a"), issuers(strings.ReplaceAll(second, ": b", ": c"), "d"), ""},
 		"one issuer left":                  {redirect, issuers(second, "a"), issuers("", "a"), ""},
+		"an Authorization":                 {redirect, token("", "ES256"), allow("methods: [GET]"), ir.ReloadNames},
+		"another Authorization":            {redirect, allow("methods: [GET]"), allow("methods: [PUT]}, {action: Deny, paths: [/a]"), ""},
+		"an Authorization by claim":        {redirect, allow("methods: [GET]"), allow("claims: [{claim: a, values: [a]}]"), ir.ReloadNames},
+		"other values of a claim":          {redirect, allow("claims: [{claim: a, values: [a]}]"), allow("claims: [{claim: a, values: [b]}]"), ""},
+		"no Authorization any more":        {redirect, allow("methods: [GET]"), redirect, ""},
 		"an API key":                       {redirect, redirect, key("a", header), ir.ReloadSettings},
 		"other API keys":                   {redirect, key("a", header), key("b", header), ""},
 		"an API key in another place":      {redirect, key("a", header), key("a", "{type: Cookie, name: key}"), ir.ReloadNames},

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/regex"
 )
 
 // claimsProgram reads the parts of tokens that HAProxy's converters cannot read. It contains no user input.
@@ -35,12 +36,14 @@ const (
 	// marked is one with its mark. In a list, it has quotes.
 	marked = `\x22?` + mark + `([^\x22]*+)\x22?`
 	// wellFormed is such a list, in which the times are numbers.
-	wellFormed = `(?(DEFINE)(?<w>` + jsonSpace + `)(?<s>` + jsonString + `)(?<n>` + jsonNumber + `)` +
-		`(?<v>(?&s)|\x22` + mark + `(?:true|false|(?&n))\x22|(?&n)|true|false|null|` +
-		`\[(?&w)(?:(?&v)(?&w)(?:,(?&w)(?&v)(?&w))*+)?+\]|\{(?&w)(?:(?&m)(?:,(?&w)(?&m))*+)?+\})` +
-		`(?<m>(?&s)(?&w):(?&w)(?&v)(?&w))` +
+	wellFormed = `(?(DEFINE)` + grammar +
 		`(?<t>\x22(?:exp|nbf)\x22(?&w):(?&w)\x22` + mark + `(?&n)\x22(?&w)|(?!\x22(?:exp|nbf)\x22)(?&m)))` +
 		`\A\[(?&w)\{(?&w)(?:(?&t)(?:,(?&w)(?&t))*+)?+\}(?&w),\x22end\x22\]\z`
+	// grammar are groups for the parts of JSON, of which m is a member of an object.
+	grammar = `(?<w>` + jsonSpace + `)(?<s>` + jsonString + `)(?<n>` + jsonNumber + `)` +
+		`(?<v>(?&s)|\x22` + mark + `(?:true|false|(?&n))\x22|(?&n)|true|false|null|` +
+		`\[(?&w)(?:(?&v)(?&w)(?:,(?&w)(?&v)(?&w))*+)?+\]|\{(?&w)(?:(?&m)(?:,(?&w)(?&m))*+)?+\})` +
+		`(?<m>(?&s)(?&w):(?&w)(?&v)(?&w))`
 	// texts is a list of strings, in JSON.
 	texts = `^\[(?:` + jsonSpace + jsonString + jsonSpace + `(?:,(?!` + jsonSpace + `\])|(?=\])))++\]`
 )
@@ -97,13 +100,36 @@ func claim(path string) string { return "var(txn.jwt_text),json_query('$[0]." + 
 // claimText returns the expression for the claim at a path, as its issuer wrote it.
 func claimText(path string) string { return claim(jsonPath(path)) + `,regsub('` + marked + `','\1',g)` }
 
+// ClaimNames returns the names in the path of a claim.
+func ClaimNames(path string) []string {
+	names := strings.Split(strings.ReplaceAll(path, `\.`, "!"), ".")
+	for i := range names {
+		names[i] = strings.ReplaceAll(names[i], "!", ".")
+	}
+	return names
+}
+
 // jsonPath returns a path of names as json_query reads it.
 func jsonPath(path string) string {
-	var names []string
-	for name := range strings.SplitSeq(strings.ReplaceAll(path, `\.`, "!"), ".") {
-		names = append(names, strings.ReplaceAll(ir.Quote(name, ir.InName), "!", `\.`))
+	names := ClaimNames(path)
+	for i := range names {
+		names[i] = strings.ReplaceAll(ir.Quote(names[i], ir.InName), ".", `\.`)
 	}
 	return strings.Join(names, ".")
+}
+
+// lacks returns the expression for a txn.jwt_text whose claim at a path of names is not there, null, or an empty list.
+func lacks(names []string) string {
+	return `(?(DEFINE)` + grammar + `)\A\[(?&w)` + lacksMember(names)
+}
+
+func lacksMember(names []string) string {
+	key := `\x22` + regex.Quote(names[0]) + `\x22(?&w):(?&w)`
+	rest := `null|\[(?&w)\]`
+	if len(names) > 1 {
+		rest = `[^{]|` + lacksMember(names[1:])
+	}
+	return `\{(?&w)(?:(?!` + key + `)(?&m)(?:,(?&w)|(?=\})))*+(?:\}|` + key + `(?:` + rest + `))`
 }
 
 // claimWord returns the path of a claim as a word for a parameter.

@@ -97,18 +97,28 @@ func addressEntries(clients *routing.Clients) []ir.MapEntry {
 	return entries
 }
 
-// addPrefixes adds a verdict for the keys that stand for a range: up to eight, since a digit has four bits.
+// addPrefixes adds a verdict for the keys that stand for a range.
 func addPrefixes(verdicts map[string]string, prefix netip.Prefix, verdict string) {
+	digits, prefixes := hexPrefixes(prefix)
+	for _, start := range prefixes {
+		verdicts[fmt.Sprintf("/%d/%s", digits, start)] = verdict
+	}
+}
+
+// hexPrefixes returns what the addresses of a range begin with in hexadecimal, and how many digits they have: up to
+// eight texts, since a digit has four bits.
+func hexPrefixes(prefix netip.Prefix) (digits int, all []string) {
 	const hexadecimal = "0123456789ABCDEF"
 	bytes := prefix.Addr().AsSlice()
-	text := fmt.Appendf(nil, "/%d/%X", 2*len(bytes), bytes)
-	text = text[:len(text)-2*len(bytes)+(prefix.Bits()+3)/4]
+	text := fmt.Appendf(nil, "%X", bytes)[:(prefix.Bits()+3)/4]
 	last, unused := len(text)-1, (4-prefix.Bits()%4)%4
+	if unused == 0 {
+		return 2 * len(bytes), []string{string(text)}
+	}
 	first := strings.IndexByte(hexadecimal, text[last])
 	for i := range 1 << unused {
-		if unused > 0 {
-			text[last] = hexadecimal[first+i]
-		}
-		verdicts[string(text)] = verdict
+		text[last] = hexadecimal[first+i]
+		all = append(all, string(text))
 	}
+	return 2 * len(bytes), all
 }

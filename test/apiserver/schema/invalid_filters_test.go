@@ -22,6 +22,7 @@ const (
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	alike        = "spec.routes[0].rules[0].filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
+	allow        = filter + "Authorization, authorization: {rules: ["
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
 )
 
@@ -38,6 +39,7 @@ var filters = []struct{ kind, field, value string }{
 	{"BasicAuth", "basicAuth", "{secretRef: {name: a}}"},
 	{"APIKey", "apiKey", "{secretRef: {name: a}, from: [{type: Header, name: a}]}"},
 	{"JWT", "jwt", "{issuers: [{issuer: a, audiences: [a], keys: {inline: a}}]}"},
+	{"Authorization", "authorization", "{rules: [{action: Allow}]}"},
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 	{"Cache", "cache", "{}"},
@@ -177,7 +179,7 @@ var fixedFilters = []refusal{
 	{"a variable in a header that frames", "", filter + "HeaderVariables, headerVariables: {set: [{name: Host, variable: Route}]}}]}]}]}",
 		[]string{filter0 + `.headerVariables.set[0].name`}},
 	{"shadow of what refuses nothing", "", filter + "Cache, cache: {}}], shadow: [Cache]}]}]}",
-		[]string{`spec.routes[0].rules[0].shadow[0]: Unsupported value: "Cache": supported values: "ClientAddress", "RateLimit", "BasicAuth", "APIKey", "JWT", "ExternalAuth", "maxRequestBytes"`}},
+		[]string{`spec.routes[0].rules[0].shadow[0]: Unsupported value: "Cache": supported values: "ClientAddress", "RateLimit", "BasicAuth", "APIKey", "JWT", "Authorization", "ExternalAuth", "maxRequestBytes"`}},
 	{"shadow twice", "", filter + "Cache, cache: {}}], shadow: [JWT, JWT]}]}]}", []string{`spec.routes[0].rules[0].shadow[1]: Duplicate value: "JWT"`}},
 	{"no variables", "", filter + "HeaderVariables, headerVariables: {set: []}}]}]}]}", []string{filter0 + `.headerVariables.set: Invalid value: 0`}},
 	{"stored answers of users", "", filter + "Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}]}]}", []string{alike}},
@@ -210,6 +212,22 @@ var fixedFilters = []refusal{
 	{"a realm with a line break", "", basic + "secretRef: {name: a}, realm: \"a\\r\\nb\"}}]}]}]}", []string{filter0 + ".basicAuth.realm: Invalid value"}},
 	{"a user as the length", "", basic + "secretRef: {name: a}, clientHeader: Content-Length}}]}]}]}", []string{filter0 + ".basicAuth.clientHeader: Invalid value: \"Content-Length\"", "frame a message"}},
 	{"a user in a header with a comma", "", basic + "secretRef: {name: a}, clientHeader: 'a,b'}}]}]}]}", []string{filter0 + ".basicAuth.clientHeader: Invalid value: \"a,b\""}},
+	{"rules for nothing", "", allow + "]}}]}]}]}", []string{filter0 + ".authorization.rules: Invalid value: 0"}},
+	{"a rule without an action", "", allow + "{methods: [GET]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].action: Required value"}},
+	{"a rule that asks", "", allow + "{action: Ask}]}}]}]}]}", []string{filter0 + `.authorization.rules[0].action: Unsupported value: "Ask": supported values: "Allow", "Deny"`}},
+	{"more rules than sixteen", "", allow + repeat(17, "{action: Allow}", 1) + "]}}]}]}]}", []string{filter0 + ".authorization.rules: Too many: 17: must have at most 16 items"}},
+	{"a rule for no method", "", allow + "{action: Deny, methods: []}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].methods: Invalid value: 0"}},
+	{"a rule for no path", "", allow + "{action: Deny, paths: []}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths: Invalid value: 0"}},
+	{"a rule for a path that goes up", "", allow + "{action: Deny, paths: [/a/../b]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths[0]: Invalid value"}},
+	{"a rule for a path with a query", "", allow + "{action: Deny, paths: ['/a?b']}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths[0]: Invalid value"}},
+	{"a rule for no path but a name", "", allow + "{action: Deny, paths: [a]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths[0]: Invalid value"}},
+	{"a rule for no address", "", allow + "{action: Deny, addresses: []}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].addresses: Invalid value: 0"}},
+	{"a rule for a name of an address", "", allow + "{action: Deny, addresses: [localhost]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].addresses[0]: Invalid value"}},
+	{"a rule for no client", "", allow + "{action: Deny, clients: []}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].clients: Invalid value: 0"}},
+	{"a rule for a client with a line break", "", allow + "{action: Deny, clients: [\"a\\nb\"]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].clients[0]: Invalid value"}},
+	{"a rule for no claim", "", allow + "{action: Deny, claims: []}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].claims: Invalid value: 0"}},
+	{"a rule for a claim twice", "", allow + "{action: Deny, claims: [{claim: a, values: [a]}, {claim: a, values: [b]}]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].claims[1]: Duplicate value"}},
+	{"a rule for more claims than four", "", allow + "{action: Deny, claims: [" + repeat(5, "{claim: a%d, values: [a]}", 1) + "]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].claims: Too many: 5: must have at most 4 items"}},
 	{"tokens of anybody", "", jwt + "issuers: [{audiences: [a], keys: {inline: a}}]}}]}]}]}", []string{filter0 + ".jwt.issuers[0].issuer: Required value"}},
 	{"tokens of nobody", "", jwt + "issuers: []}}]}]}]}", []string{filter0 + ".jwt.issuers: Invalid value: 0: "}},
 	{"an issuer twice", "", jwt + "issuers: [" + repeat(2, "{issuer: a, audiences: [a], keys: {inline: a%d}}", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.issuers[1]: Duplicate value"}},

@@ -102,6 +102,12 @@ func accessPolicies() []policy {
 			files:   map[string]string{"api-keys": passwords.Hash(apiKey) + " shop\n"},
 			headers: []string{"X-API-Key: " + apiKey},
 		},
+		{
+			name: "three rules of access", filter: `{type: Authorization, authorization: {rules: [{action: Deny, paths: [/internal, /admin]}, ` +
+				`{action: Deny, methods: [PUT, DELETE]}, {action: Allow, addresses: [127.0.0.0/8, 10.0.0.0/8]}]}}`,
+			haproxy: `
+    http-request deny deny_status 403 if { path_beg /internal /admin } or { method PUT DELETE } or !{ src 127.0.0.0/8 10.0.0.0/8 }`,
+		},
 		token(jose.RS256), token(jose.ES256),
 		{
 			name: "concurrent requests", filter: `{type: RateLimit, rateLimit: {concurrent: {requests: 1000}}}`,

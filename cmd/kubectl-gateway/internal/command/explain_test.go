@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
 	"os/exec"
@@ -216,6 +217,7 @@ spec:
             - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
             - {type: JWT, jwt: {issuers: [{issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}}], requiredScopes: [read, write], requiredClaims: [{claim: realm.role, values: [a, b]}]}}
             - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: Header, name: X-Key}, {type: QueryParam, name: key}, {type: Cookie, name: k}]}}
+            - {type: Authorization, authorization: {rules: [{action: Deny, methods: [DELETE]}, {action: Allow}]}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check, forwardBody: {maxSize: 10}}}
           maxRequestBytes: 10
           backendRefs: [{name: web, port: 80}]
@@ -225,8 +227,25 @@ spec:
             - {type: RateLimit, rateLimit: {concurrent: {requests: 9}, limits: [{requests: 100, unit: Hour, key: {type: Claim, name: sub}}, {requests: 7, unit: Minute}]}}
             - {type: JWT, jwt: {issuers: [{issuer: me, audiences: [web], keys: {configMapRef: {name: keys}}}]}}
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /some}}]
+          filters:
+            - {type: JWT, jwt: {issuers: [{issuer: me, audiences: [web], keys: {configMapRef: {name: keys}}}]}}
+            - {type: Authorization, authorization: {rules: [
+                {action: Deny, claims: [{claim: realm.role, values: [guest]}]}, {action: Allow, methods: [GET, HEAD], paths: [/some/open]},
+                {action: Allow, addresses: [10.2.0.0/16], claims: [{claim: realm.role, values: [admin, ops]}]}]}}
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /staff}}]
+          filters:
+            - {type: BasicAuth, basicAuth: {secretRef: {name: users}}}
+            - {type: Authorization, authorization: {rules: [{action: Allow, clients: [a, c]}]}}
+          backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
 `
+
+// claiming returns the arguments for a token with a role, as nobody has signed it.
+func claiming(role string) []string {
+	return []string{"-H", "Authorization: Bearer a." + base64.RawURLEncoding.EncodeToString([]byte(`{"realm":{"role":`+role+`}}`)) + ".b"}
+}
 
 // TestExplainShadow: what a filter in shadow would refuse is told, and the request goes on to those that refuse.
 func TestExplainShadow(t *testing.T) {
@@ -251,6 +270,7 @@ func TestExplainClients(t *testing.T) {
 		"filter    RateLimit: 100 requests per hour for each value of the cookie id, else 429\n" +
 		"filter    APIKey: a key of Secret partners in cookie k or header x-key or query key, else 401\n" +
 		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403; with realm.role of a or b, else 403\n" +
+		"filter    Authorization: deny DELETE; allow all; else 403\n" +
 		"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\n" +
 		"filter    ExternalAuth: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n" +
 		"filter    ExternalAuth: the Service gets bodies of up to 10 bytes, else the client gets 413\n"
@@ -290,6 +310,19 @@ func TestExplainClients(t *testing.T) {
 		{"", "/users", password, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n", "100% to Service web"}},
 		{"", "/claim", token, 0, []string{"filter    RateLimit: 9 concurrent requests for each client address, else 429\nfilter    RateLimit: 7 requests per minute for each client address, else 429\n" +
 			"filter    JWT: a token of me for web, else 401\nfilter    RateLimit: 100 requests per hour for each value of the claim sub, else 429\n"}},
+		{"10.2.0.1", "/private", append(token, "-X", "DELETE"), 3, []string{"answer    403: Authorization: rules[0] denies it\n"}},
+		{"", "/some", claiming(`"admin"`), 0, []string{"filter    Authorization: deny claim realm.role guest; allow GET or HEAD path /some/open; " +
+			"allow address in 10.2.0.0/16 claim realm.role admin or ops; else 403\n", "100% to Service web"}},
+		{"10.3.0.1", "/some", claiming(`"admin"`), 3, []string{"answer    403: Authorization: no rule allows it\n"}},
+		{"10.2.0.1", "/some", claiming(`["a","ops"]`), 0, []string{"100% to Service web"}},
+		{"10.2.0.1", "/some", claiming(`"user"`), 3, []string{"answer    403: Authorization: no rule allows it\n"}},
+		{"10.2.0.1", "/some", claiming(`["guest"]`), 3, []string{"answer    403: Authorization: rules[0] denies it\n"}},
+		{"10.3.0.1", "/some/%6fpen/a", claiming(`5`), 0, []string{"100% to Service web"}},
+		{"10.2.0.1", "/some", claiming(`{}`), 0, []string{"100% to Service web"}},
+		{"10.3.0.1", "/some", token, 3, []string{"answer    403: Authorization: no rule allows it\n"}},
+		{"10.3.0.1", "/some", nil, 3, []string{"answer    401: JWT: "}},
+		{"", "/staff", password, 0, []string{"filter    Authorization: allow client a or c; else 403\n", "100% to Service web"}},
+		{"", "/staff", []string{"-H", "Authorization: Basic YjpjCg=="}, 3, []string{"answer    403: Authorization: no rule allows it\n"}},
 		{"10.1.2.3", "/none", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.0.0.0/8, which is denied\n"}},
 		{"203.0.113.1", "/none", nil, 3, []string{"answer    500: "}},
 		{"localhost", "/private", nil, 2, []string{`the client's address "localhost" is no IP address`}},

@@ -1,6 +1,9 @@
 package explain
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -8,6 +11,7 @@ import (
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 )
@@ -59,7 +63,70 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 	case !hasOne(r, jwt.From):
 		add("JWT", "401: JWT: the request does not have one token in its place")
 	}
+	if reason := filters.NotAllowed(rule, r.facts(rule)); reason != "" {
+		add("Authorization", "403: Authorization: %s", reason)
+	}
 	return all
+}
+
+// facts are what an Authorization would know of a request. The claims are those of the token in the header
+// Authorization, and the name is that of the user there, whether or not they are valid: otherwise, another filter
+// refuses the request.
+func (r request) facts(rule *routing.Rule) filters.Facts {
+	path, _ := routing.CanonicalPath(r.Path)
+	facts := filters.Facts{
+		Method: r.Method, Path: path, Client: r.client,
+		Name: func() (string, bool) {
+			from := http.Request{Header: http.Header{"Authorization": r.Header["authorization"]}}
+			user, _, ok := from.BasicAuth()
+			return user, ok && rule.BasicAuth != nil
+		},
+		Claim: func(string) ([]string, bool) { return nil, false },
+	}
+	if rule.JWT != nil && rule.JWT.From.Want("authorization") && authorizes(r, "Bearer") {
+		facts.Claim = claimsOf(r.Header["authorization"][0][len("Bearer "):])
+	}
+	return facts
+}
+
+// claimsOf returns a function for the claims of a token. One that cannot be read is not known.
+func claimsOf(token string) func(path string) ([]string, bool) {
+	var claims map[string]any
+	if parts := strings.Split(strings.TrimSpace(token), "."); len(parts) == 3 {
+		payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
+		decoder := json.NewDecoder(bytes.NewReader(payload))
+		decoder.UseNumber()
+		_ = decoder.Decode(&claims) // without claims, none is known
+	}
+	return func(path string) ([]string, bool) {
+		var value any = claims
+		for _, name := range filters.ClaimNames(path) {
+			object, _ := value.(map[string]any)
+			value = object[name]
+		}
+		return claimTexts(value, claims != nil)
+	}
+}
+
+// claimTexts returns the texts that a claim is, or has.
+func claimTexts(value any, isKnown bool) ([]string, bool) {
+	switch claim := value.(type) {
+	case nil:
+		return nil, isKnown
+	case string, bool, json.Number:
+		return []string{fmt.Sprint(claim)}, true
+	case []any:
+		var all []string
+		for _, one := range claim {
+			text, ok := one.(string)
+			if !ok {
+				return nil, false
+			}
+			all = append(all, text)
+		}
+		return all, true
+	}
+	return nil, false
 }
 
 // authorizes reports whether a request has credentials of a scheme. With several headers, it counts as having none.
