@@ -135,7 +135,7 @@ func TestDisguisedHeaders(t *testing.T) {
 			t.Parallel()
 			for _, list := range []string{"set: [{name: \"%s\", value: a}]", "add: [{name: \"%s\", value: a}]", "remove: [\"%s\"]"} {
 				for _, f := range filters[:2] {
-					spec := fmt.Sprintf(filter+f.kind+", "+f.field+": {"+list+"}}]}]}}]]}", name)
+					spec := fmt.Sprintf(filter+f.kind+", "+f.field+": {"+list+"}}]}]}]}", name)
 					expectRefusal(t, "shop", spec, filter0+"."+f.field, "should match")
 				}
 			}
