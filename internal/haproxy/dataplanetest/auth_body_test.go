@@ -75,8 +75,8 @@ func ofLength(body string) string {
 	return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// TestBodiesOfQuestions: the Service and the backend get the whole body, byte by byte, and the Service its length and no
-// other header about it.
+// TestBodiesOfQuestions: the Service and the backend get the whole body, byte by byte. The Service gets its length, and
+// no other header about it.
 func TestBodiesOfQuestions(t *testing.T) {
 	t.Parallel()
 	for _, appProtocol := range []string{"", h2c} {

@@ -105,7 +105,7 @@ func TestSlowBodiesOfUnknownLength(t *testing.T) {
 func TestWholeBodiesOfUnknownLength(t *testing.T) {
 	t.Parallel()
 	from := make(chan string, 1)
-	g := startBackends(t, ", maxRequestBytes: 10", "", "", serve(t, func(w http.ResponseWriter, r *http.Request) {
+	g := startBackends(t, ", maxRequestBytes: 10", "", "", serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		from <- fmt.Sprint(r.RemoteAddr, " ", string(body), " ", err)
 	}, nil))

@@ -129,9 +129,11 @@ func TestShadowOfTooManyBodies(t *testing.T) {
 	_, _ = io.WriteString(more, begin+"User-Agent: one more\r\n\r\n")
 	eventually(t, "one more is on its way", func() bool { return g.arrived(t) == "1025" })
 	_, _ = io.WriteString(more, "0\r\n\r\n")
-	if got, err := http.ReadResponse(bufio.NewReader(more), nil); err != nil || got.StatusCode != 200 {
-		t.Errorf("one more gets %v, %v", got, err)
+	got, err := http.ReadResponse(bufio.NewReader(more), nil)
+	if err != nil || got.StatusCode != 200 {
+		t.Fatalf("one more gets %v, %v", got, err)
 	}
+	_ = got.Body.Close()
 	if shadow := g.shadowOf(t, "one more"); !maps.Equal(shadow, statuses{"maxRequestBytes": 503}) {
 		t.Errorf("for one more, it logged %v", shadow)
 	}
