@@ -28,6 +28,9 @@ var elsewhere = map[string]string{
 	"kubectl gateway list -A":                                 "the Gateways of other tests; testTranscripts lists those of a page",
 	"kubectl gateway logs ingress ":                           "there are no Ingresses on the node",
 	"kubectl get ingresses,ingressclasses,services,":          "reads the reader's cluster",
+	"kubectl wait httproute/closed ":                          "the plugin's tests run the example",
+	"kubectl -n shop get canary ":                             "needs Flagger",
+	"kubectl -n shop get httproute api ":                      "needs Flagger",
 	"curl --resolve shop.example.com:443:ADDRESS ":            "needs the reader's cluster",
 }
 
