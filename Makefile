@@ -44,8 +44,9 @@ help: ## Show this list
 ##@ Build
 
 .PHONY: build
-build: ## Build gateway, gateway-agent, gateway-keys and gateway-copier into bin/
+build: ## Build gateway, gateway-agent, gateway-keys, gateway-login and gateway-copier into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier
+	CGO_ENABLED=0 go build -C cmd/gateway-login -trimpath -ldflags='-s -w' -o ../../bin/ .
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin into bin/: put kubectl-gateway on your PATH
@@ -106,6 +107,8 @@ vet: ## Run go vet
 	go vet -tags=slow ./...
 	cd test && go vet -tags=slow ./...
 	cd cmd/kubectl-gateway && go vet -tags=slow ./...
+	cd cmd/gateway-login && go vet ./...
+	cd hack/dex && go vet ./...
 	cd examples/clients && go vet ./...
 
 .PHONY: lint
@@ -115,7 +118,7 @@ lint: ## Run golangci-lint, kube-api-linter and shellcheck, and check which pack
 	$(SHFMT) -d $$(git ls-files $(SCRIPTS))
 	go build -C hack/lint -o ../../bin/ $(LINTER)
 	bin/$(notdir $(LINTER)) run ./...
-	for module in test cmd/kubectl-gateway examples/clients; do \
+	for module in test cmd/kubectl-gateway cmd/gateway-login examples/clients; do \
 		(cd $$module && $(CURDIR)/bin/$(notdir $(LINTER)) run --config $(CURDIR)/.golangci.yml ./...) || failed=1; \
 	done; [[ -z $${failed:-} ]]
 

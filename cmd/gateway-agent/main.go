@@ -43,6 +43,7 @@ type options struct {
 	mounts             agent.Mounts
 	haproxyCerts       string
 	keysSocket         string
+	loginSocket        string
 	usersSocket        string
 	relaySocket        string
 	healthAddress      string
@@ -101,9 +102,11 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 		"`file` of the socket where HAProxy, not the agent, asks gateway-keys about users, if there is a -secret or -users")
 	flags.StringVar(&o.relaySocket, "relay-socket", proxypod.RelaySocket,
 		"`file` of the socket where HAProxy, not the agent, has gateway-keys connect to endpoints, if it runs in this pod")
+	flags.StringVar(&o.loginSocket, "login-socket", proxypod.LoginSocket,
+		"`file` of the socket where HAProxy, not the agent, asks gateway-login about sessions, if there is a -users")
 	flags.BoolVar(&o.mounts.Keys, "keys", false, "gateway-keys runs in this pod, even without -secret and -users")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
-	flags.Func("users", "`name` of a Secret with users or API keys that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
+	flags.Func("users", "`name` of a Secret with users, API keys or keys of sessions that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
@@ -183,6 +186,8 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-keys-socket=%s is not an absolute path of letters, digits, and /._-", o.keysSocket)
 	case !hapathPattern.MatchString(o.usersSocket):
 		return fmt.Errorf("-users-socket=%s is not an absolute path of letters, digits, and /._-", o.usersSocket)
+	case !hapathPattern.MatchString(o.loginSocket):
+		return fmt.Errorf("-login-socket=%s is not an absolute path of letters, digits, and /._-", o.loginSocket)
 	}
 	return nil
 }
@@ -201,7 +206,7 @@ func run(ctx context.Context, o options) error {
 		ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
 	}
 	if o.mounts.HasKeys() {
-		paths.KeysSocket, paths.UsersSocket, paths.RelaySocket = o.keysSocket, o.usersSocket, o.relaySocket
+		paths.KeysSocket, paths.UsersSocket, paths.RelaySocket, paths.LoginSocket = o.keysSocket, o.usersSocket, o.relaySocket, o.loginSocket
 	}
 	a, err := agent.New(agent.Options{
 		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID, Place: o.place, Addresses: o.addresses,

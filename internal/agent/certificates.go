@@ -89,7 +89,7 @@ func (r *mountReader) read(keySets map[string]keySetFile) {
 		r.files.certificates[name] = r.certificate(name)
 	}
 	for _, name := range r.mounts.Users {
-		for _, file := range []model.SecretFile{{Secret: name, File: certificates.UsersFile}, {Secret: name, File: certificates.APIKeysFile}} {
+		for _, file := range []model.SecretFile{{Secret: name, File: certificates.UsersFile}, {Secret: name, File: certificates.APIKeysFile}, {Secret: name, File: certificates.SessionKeysFile}} {
 			r.files.users[file] = r.users(file)
 		}
 	}

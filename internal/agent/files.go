@@ -6,6 +6,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/login"
 	"gateway/internal/model"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
@@ -84,6 +85,10 @@ var parsers = map[string]func([]byte) string{
 	},
 	certificates.APIKeysFile: func(content []byte) string {
 		_, problem := passwords.ParseKeys(content)
+		return problem
+	},
+	certificates.SessionKeysFile: func(content []byte) string {
+		_, problem := login.ParseKeys(content)
 		return problem
 	},
 }

@@ -31,10 +31,15 @@ const (
 	UsersFile = "auth"
 	// APIKeysFile is the same for names of clients and hashes of their keys.
 	APIKeysFile = "api-keys"
+	// SessionKeysFile is the same for keys of sessions. ClientSecretFile, beside it, is what providers know a client by:
+	// neither HAProxy nor gateway-keys has it.
+	SessionKeysFile, ClientSecretFile = "session-keys", "client-secret"
 	// ProblemSuffix ends the name of the file beside one of these that is what ProblemFile is to a certificate.
 	ProblemSuffix = "-problem"
 	// APIKeysMap is the file for HAProxy with all of these, in a directory that has the name of no Secret.
 	APIKeysMap = "_/api-keys.map"
+	// SessionKeysMap is the same for keys of sessions.
+	SessionKeysMap = "_/session-keys.map"
 
 	// DataLink is the symlink that kubelet swaps when it changes the files of a volume, all at once; so does a Keeper.
 	DataLink = "..data"

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"net/url"
 	"testing"
 	"time"
@@ -84,6 +85,11 @@ func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
+}
+
+// Addresses gives the certificate addresses beside its names.
+func Addresses(addresses ...net.IP) Option {
+	return func(r *request) { r.template.IPAddresses = addresses }
 }
 
 // Valid bounds the certificate's time.

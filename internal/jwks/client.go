@@ -36,6 +36,29 @@ type answer struct {
 
 // newClient returns a client that trusts these CA certificates (PEM).
 func newClient(authorities string, local bool) *client {
+	return &client{http: newHTTPClient(authorities, local)}
+}
+
+// NewHTTPClient returns a client that trusts these CA certificates (PEM), and asks no addresses that keys are not
+// fetched from. An answer has as many bytes as a key set.
+func NewHTTPClient(authorities string) *http.Client {
+	bounded := newHTTPClient(authorities, false)
+	bounded.Transport = bound{bounded.Transport}
+	return bounded
+}
+
+// bound cuts answers.
+type bound struct{ http.RoundTripper }
+
+func (b bound) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxBytes)
+	}
+	return response, err
+}
+
+func newHTTPClient(authorities string, local bool) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(authorities))
 	dialer := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
@@ -45,7 +68,7 @@ func newClient(authorities string, local bool) *client {
 		}
 		return err
 	}}
-	return &client{http: &http.Client{
+	return &http.Client{
 		Timeout: timeout,
 		// An issuer gives the address that has the keys. One that leads elsewhere could lead anywhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -53,7 +76,7 @@ func newClient(authorities string, local bool) *client {
 			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2: true, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxBytes,
 		},
-	}}
+	}
 }
 
 // fetch returns a source's answer, the zero answer if the set still has the client's etag.

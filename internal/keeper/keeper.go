@@ -16,6 +16,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/logging"
+	"gateway/internal/login"
 	"gateway/internal/passwords"
 	"gateway/internal/volume"
 )
@@ -48,11 +49,11 @@ type HAProxy interface {
 // Keeper passes on the content of Secrets. It alone writes its two directories, which outlive it: their content at the
 // start is what it passed on before.
 type Keeper struct {
-	// Secrets holds SECRET/tls.crt and SECRET/tls.key, SECRET/auth and SECRET/api-keys.
+	// Secrets holds SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys and SECRET/session-keys.
 	Secrets string
-	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, and the API keys in _/api-keys.map.
-	// Certificates gets SECRET/tls.crt and SECRET/problem for the agent, SECRET/auth and SECRET/api-keys, which are empty,
-	// and SECRET/auth-problem and SECRET/api-keys-problem.
+	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, the API keys in _/api-keys.map, and the keys
+	// of sessions in _/session-keys.map. Certificates gets SECRET/tls.crt and SECRET/problem for the agent, and of the
+	// other files empty ones, with SECRET/FILE-problem.
 	Pairs, Certificates string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker
@@ -63,8 +64,8 @@ type Keeper struct {
 	// and until is when it has to be looked at again though it is the same; zero: never.
 	version     string
 	from, until time.Time
-	// keys are the entries of the map with API keys.
-	keys []ir.MapEntry
+	// keys are the entries of the maps with keys, by their files.
+	keys map[string][]ir.MapEntry
 	// written is when files in Pairs were, by SECRET/FILE: those that a worker may have read before.
 	written map[string]time.Time
 	// told is the worker that has them.
@@ -139,8 +140,10 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 		return nil
 	}
 	maps.Copy(shown, problems)
-	if len(keys) > 0 || before[certificates.APIKeysMap] != nil {
-		pairs[certificates.APIKeysMap] = mapFile(keys)
+	for file, entries := range keys {
+		if len(entries) > 0 || before[file] != nil {
+			pairs[file] = mapFile(entries)
+		}
 	}
 	// HAProxy's first: the agent has it load what the agent sees.
 	if err := volume.Replace(k.Pairs, pairs); err != nil {
@@ -159,9 +162,10 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 }
 
 // passUsers passes on the users of Secrets. It returns the agent's files: which Secrets have any, and problems. keys
-// are the API keys of Secrets, for HAProxy.
-func (k *Keeper) passUsers(now contents) (shown contents, keys []ir.MapEntry) {
+// are the entries of the maps for HAProxy.
+func (k *Keeper) passUsers(now contents) (shown contents, keys map[string][]ir.MapEntry) {
 	lists, shown := map[string]passwords.List{}, contents{}
+	keys = map[string][]ir.MapEntry{certificates.APIKeysMap: nil, certificates.SessionKeysMap: nil}
 	for _, path := range slices.Sorted(maps.Keys(now)) {
 		directory, file := filepath.Split(path)
 		secret, problem, isEmpty := filepath.Clean(directory), "", false
@@ -172,7 +176,15 @@ func (k *Keeper) passUsers(now contents) (shown contents, keys []ir.MapEntry) {
 		case certificates.APIKeysFile:
 			var found passwords.Keys
 			found, problem = passwords.ParseKeys(now[path])
-			keys, isEmpty = append(keys, keyEntries(secret, found)...), len(found) == 0
+			keys[certificates.APIKeysMap] = append(keys[certificates.APIKeysMap], keyEntries(secret, found)...)
+			isEmpty = len(found) == 0
+		case certificates.SessionKeysFile:
+			var found login.Keys
+			found, problem = login.ParseKeys(now[path])
+			for _, key := range found {
+				keys[certificates.SessionKeysMap] = append(keys[certificates.SessionKeysMap], ir.MapEntry{Key: key.ID + "/" + secret, Value: key.HAProxyKey()})
+			}
+			isEmpty = len(found) == 0
 		default:
 			continue
 		}
@@ -316,13 +328,19 @@ func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// replace makes HAProxy use what a file has now. A worker without the map of API keys needs none, and the next one
+// replace makes HAProxy use what a file has now. A worker without a map of keys needs none, and the next one
 // reads the file.
 func (k *Keeper) replace(ctx context.Context, path string, content []byte) error {
-	if path != certificates.APIKeysMap {
+	paths, name := ir.Paths{CertificateDir: k.Pairs}, ""
+	switch path {
+	case certificates.APIKeysMap:
+		name = paths.APIKeysMap()
+	case certificates.SessionKeysMap:
+		name = paths.SessionKeysMap()
+	default:
 		return k.HAProxy.ReplaceCertificate(ctx, filepath.Join(k.Pairs, path), content)
 	}
-	err := k.HAProxy.ReplaceMap(ctx, ir.Paths{CertificateDir: k.Pairs}.APIKeysMap(), k.keys)
+	err := k.HAProxy.ReplaceMap(ctx, name, k.keys[path])
 	if errors.Is(err, runtime.ErrNoMap) {
 		return nil
 	}

@@ -49,6 +49,8 @@ type Action struct {
 	APIKey *APIKey
 	// JWT says which tokens let requests through; nil: none is needed.
 	JWT *JWT
+	// OIDC lets users through who have logged in; nil: nobody has to.
+	OIDC *OIDC
 	// Authorization says which requests are let through; nil: all.
 	Authorization *Authorization
 	// ExternalAuth has a Service decide about requests; nil: none does.
@@ -76,7 +78,7 @@ func (a *Action) Guards() []string {
 		isSet bool
 	}{
 		{"ClientAddress", a.Clients != nil}, {"RateLimit", len(a.RateLimits) > 0}, {"BasicAuth", a.BasicAuth != nil},
-		{"APIKey", a.APIKey != nil}, {"JWT", a.JWT != nil}, {"Authorization", a.Authorization != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
+		{"APIKey", a.APIKey != nil}, {"JWT", a.JWT != nil}, {"OIDC", a.OIDC != nil}, {"Authorization", a.Authorization != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
 	} {
 		if guard.isSet {
 			all = append(all, guard.name)
@@ -90,7 +92,7 @@ func (a *Action) Shadows(guard string) bool { return slices.Contains(a.Shadow, g
 
 // KnowsUsers reports whether the filters identify users, so that a response may be for one user only.
 func (a *Action) KnowsUsers() bool {
-	return a.BasicAuth != nil || a.APIKey != nil || a.JWT != nil || a.ExternalAuth != nil
+	return a.BasicAuth != nil || a.APIKey != nil || a.JWT != nil || a.OIDC != nil || a.ExternalAuth != nil
 }
 
 // Invalid returns the parts of the filters that cannot be carried out, "" if there are none.
@@ -121,8 +123,8 @@ func (a *Action) Invalid() string {
 }
 
 // With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces
-// that of the listener. An action with BasicAuth, APIKey or JWT has none of the listener's. Header changes of the
-// action come after those of the listener.
+// that of the listener. An action with BasicAuth, APIKey, JWT or OIDC has none of the listener's. Header changes
+// of the action come after those of the listener.
 func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a
@@ -143,8 +145,8 @@ func (a Action) With(filters *Action) Action {
 	if len(a.HeaderVariables) == 0 {
 		a.HeaderVariables = filters.HeaderVariables
 	}
-	if a.BasicAuth == nil && a.APIKey == nil && a.JWT == nil {
-		a.BasicAuth, a.APIKey, a.JWT = filters.BasicAuth, filters.APIKey, filters.JWT
+	if a.BasicAuth == nil && a.APIKey == nil && a.JWT == nil && a.OIDC == nil {
+		a.BasicAuth, a.APIKey, a.JWT, a.OIDC = filters.BasicAuth, filters.APIKey, filters.JWT, filters.OIDC
 	}
 	a.MaxBody = cmp.Or(a.MaxBody, filters.MaxBody)
 	a.CORS = cmp.Or(a.CORS, filters.CORS)
@@ -372,6 +374,9 @@ func (a *Action) SecretFiles() []SecretFile {
 	}
 	if a.APIKey != nil {
 		all = append(all, SecretFile{a.APIKey.Secret, certificates.APIKeysFile})
+	}
+	if a.OIDC != nil {
+		all = append(all, SecretFile{a.OIDC.Login.Secret, certificates.SessionKeysFile})
 	}
 	return all
 }

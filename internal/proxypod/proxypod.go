@@ -31,6 +31,8 @@ const (
 
 	// KeysContainer is the container that passes certificates on and checks passwords.
 	KeysContainer = "keys"
+	// LoginContainer is the container that asks OpenID providers who users are.
+	LoginContainer = "login"
 	// HAProxyContainer is the container of a proxy pod that logs requests.
 	HAProxyContainer = "haproxy"
 
@@ -60,6 +62,10 @@ const (
 	UsersSocket = KeysRunDir + "/users.sock"
 	// RelaySocket is where the keys container takes connections to endpoints from HAProxy alone.
 	RelaySocket = KeysRunDir + "/relay.sock"
+	// LoginRunDir is what the containers login and haproxy alone share.
+	LoginRunDir = "/run/haproxy-login"
+	// LoginSocket is where HAProxy alone asks the login container about sessions.
+	LoginSocket = LoginRunDir + "/login.sock"
 )
 
 // ChildName is the name of every child of the Gateway with the given name; kinds tell them apart.
@@ -94,8 +100,9 @@ func SelectsProxies(service *corev1.Service) bool {
 
 // Mounts are what proxy pods of a Gateway mount, by name, sorted and unique.
 type Mounts struct {
-	// Certificates are Secrets with certificates, and Users are Secrets with users or API keys.
-	Certificates, Users []string
+	// Certificates are Secrets with certificates, and Users are Secrets with users, API keys or keys of sessions. Logins
+	// are those of Users that a LoginContainer needs, too.
+	Certificates, Users, Logins []string
 	// ConfigMaps have CA certificates or JWT keys.
 	ConfigMaps []string
 	// VerifiesNames says that certificates of endpoints have to be for names that HAProxy cannot verify.
@@ -135,6 +142,10 @@ func MountsOf(gateway *appv1.Gateway) Mounts {
 		if filter.APIKey != nil {
 			m.Users = append(m.Users, filter.APIKey.SecretRef.Name)
 		}
+		if filter.OIDC != nil {
+			m.Users, m.Logins = append(m.Users, filter.OIDC.SecretRef.Name), append(m.Logins, filter.OIDC.SecretRef.Name)
+			m.ConfigMaps = appendNames(m.ConfigMaps, filter.OIDC.CACertificateRefs)
+		}
 	}
 	for _, keys := range KeySets(gateway) {
 		if keys.ConfigMapRef != nil {
@@ -145,11 +156,11 @@ func MountsOf(gateway *appv1.Gateway) Mounts {
 		}
 	}
 	if attachments := gateway.Status.Attachments; attachments != nil {
-		m.Users = appendNames(m.Users, attachments.Users)
+		m.Users, m.Logins = appendNames(m.Users, attachments.Users), appendNames(m.Logins, attachments.Logins)
 		m.ConfigMaps = appendNames(m.ConfigMaps, attachments.ConfigMaps)
 		m.VerifiesNames = attachments.VerifiesNames
 	}
-	for _, names := range []*[]string{&m.Certificates, &m.Users, &m.ConfigMaps} {
+	for _, names := range []*[]string{&m.Certificates, &m.Users, &m.Logins, &m.ConfigMaps} {
 		slices.Sort(*names)
 		*names = slices.Compact(*names)
 	}

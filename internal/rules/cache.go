@@ -8,7 +8,7 @@ func init() {
 
 func (r *rule) addCache(_ *appv1.Cache) {
 	if r.KnowsUsers() {
-		r.refuse("Cache would answer all users alike: remove it from the rule, or BasicAuth, APIKey, JWT and ExternalAuth")
+		r.refuse("Cache would answer all users alike: remove it from the rule, or BasicAuth, APIKey, JWT, OIDC and ExternalAuth")
 	}
 	r.Cache = true
 }

@@ -39,6 +39,8 @@ func (r *rule) credentials(from []appv1.CredentialSource) model.CredentialPlaces
 func (r *rule) checkUsers() {
 	wantsToken := r.JWT != nil && r.JWT.From.Want(authorization)
 	switch {
+	case r.OIDC != nil && (r.BasicAuth != nil || r.APIKey != nil || r.JWT != nil):
+		r.refuse("OIDC and BasicAuth, APIKey or JWT all say who the client is: remove one of them from the rule")
 	case r.BasicAuth != nil && wantsToken:
 		r.refuse("BasicAuth and JWT" + oneHeader)
 	case r.BasicAuth != nil && r.APIKey != nil:

@@ -102,6 +102,7 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestRedirect', 'URLRewrite', 'PathRegexRewrite', 'DirectResponse', 'RequestMirror', 'Cache', 'ResponseOverride', 'ResponseRewrite', 'BandwidthLimit'])",message="a listener has no filters of type RequestRedirect, URLRewrite, PathRegexRewrite, DirectResponse, RequestMirror, Cache, ResponseOverride, ResponseRewrite and BandwidthLimit: add them to rules"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt) && !has(f.jwt.from))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.apiKey))",message="BasicAuth and APIKey both say who the client is: remove one of them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.oidc)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt))",message="OIDC says who the client is: remove it, or BasicAuth, APIKey and JWT"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// The largest request body that all HTTP and HTTPS listeners let through, in bytes. A rule that has a limit uses its

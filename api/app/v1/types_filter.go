@@ -57,6 +57,10 @@ type RuleFilter struct {
 	// +optional
 	JWT *JWT `json:"jwt,omitempty"`
 
+	// Let users through who have logged in at a provider.
+	// +optional
+	OIDC *OIDC `json:"oidc,omitempty"`
+
 	// Answer 403 to requests that no rule of a list allows.
 	// +optional
 	Authorization *Authorization `json:"authorization,omitempty"`
@@ -97,7 +101,7 @@ type RuleFilter struct {
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;Authorization;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite;BandwidthLimit
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;OIDC;Authorization;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite;BandwidthLimit
 type RuleFilterType string
 
 const (
@@ -123,6 +127,8 @@ const (
 	RuleFilterAPIKey RuleFilterType = "APIKey"
 	// RuleFilterJWT answers 401 to requests without a valid token.
 	RuleFilterJWT RuleFilterType = "JWT"
+	// RuleFilterOIDC lets users through who have logged in at a provider.
+	RuleFilterOIDC RuleFilterType = "OIDC"
 	// RuleFilterAuthorization answers 403 to requests that no rule of a list allows.
 	RuleFilterAuthorization RuleFilterType = "Authorization"
 	// RuleFilterExternalAuth has a Service decide about each request.

@@ -49,7 +49,7 @@ type Listener struct {
 	HTTPSRedirect *HTTPSRedirect `json:"httpsRedirect,omitempty"`
 
 	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a
-	// filter of the same type uses its own instead; one with BasicAuth, APIKey or JWT uses none of the listener's.
+	// filter of the same type uses its own instead; one with BasicAuth, APIKey, JWT or OIDC uses none of the listener's.
 	// Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the listener.
 	// Requests that no rule matches are answered with 404 before these filters.
 	// +optional
@@ -60,6 +60,7 @@ type Listener struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestRedirect', 'URLRewrite', 'PathRegexRewrite', 'DirectResponse', 'RequestMirror', 'Cache', 'ResponseOverride', 'ResponseRewrite', 'BandwidthLimit'])",message="a listener has no filters of type RequestRedirect, URLRewrite, PathRegexRewrite, DirectResponse, RequestMirror, Cache, ResponseOverride, ResponseRewrite and BandwidthLimit: add them to rules"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt) && !has(f.jwt.from))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.apiKey))",message="BasicAuth and APIKey both say who the client is: remove one of them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.oidc)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt))",message="OIDC says who the client is: remove it, or BasicAuth, APIKey and JWT"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to,

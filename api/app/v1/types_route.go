@@ -45,8 +45,8 @@ type RouteRule struct {
 	Matches []RouteMatch `json:"matches,omitempty"`
 
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, Authorization and ExternalAuth, then a redirect or
-	// direct response, or else the changes of request and answer, and Cache. A type may be there once.
+	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization and ExternalAuth, then a redirect
+	// or direct response, or else the changes of request and answer, and Cache. A type may be there once.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -56,6 +56,7 @@ type RouteRule struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt) && !has(f.jwt.from))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.apiKey))",message="BasicAuth and APIKey both say who the client is: remove one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.oidc)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.cache))",message="OIDC says who the client is: remove it, or BasicAuth, APIKey, JWT and Cache"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.

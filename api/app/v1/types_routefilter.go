@@ -44,10 +44,10 @@ type RouteFilterList struct {
 type RouteFilterSpec struct {
 	// The filters, as in a rule of our own kind Gateway, each type once. HTTPRoutes and GRPCRoutes have some types
 	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror.
-	// The order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, APIKey, JWT,
+	// The order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, APIKey, JWT, OIDC,
 	// Authorization and ExternalAuth, then a DirectResponse or Cache. Each rule that names the object counts for
-	// itself. The Secret of a BasicAuth or APIKey and the ConfigMaps of a JWT are in the namespace of the object, which
-	// has to be that of the Gateway. A rule with a DirectResponse has no backendRefs.
+	// itself. The Secret of a BasicAuth, APIKey or OIDC and the ConfigMaps of a JWT or OIDC are in the namespace of the
+	// object, which has to be that of the Gateway. A rule with a DirectResponse has no backendRefs.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -55,6 +55,7 @@ type RouteFilterSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestHeaderModifier', 'ResponseHeaderModifier', 'RequestRedirect', 'URLRewrite', 'CORS', 'RequestMirror'])",message="HTTPRoutes and GRPCRoutes have RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror themselves: add them there"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.oidc)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.cache))",message="OIDC says who the client is: remove it, or BasicAuth, APIKey, JWT and Cache"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.directResponse)) || !self.exists_one(f, has(f.cache))",message="DirectResponse answers the requests, so Cache has no effect: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 

@@ -90,7 +90,8 @@ type Attachments struct {
 	// +kubebuilder:validation:MaxItems=256
 	ConfigMaps []ObjectReference `json:"configMaps,omitempty"`
 
-	// The Secrets in the Gateway's namespace with users or API keys that RouteFilters name. The pods mount them.
+	// The Secrets in the Gateway's namespace with users, API keys or keys of sessions that RouteFilters name. The pods
+	// mount them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -100,6 +101,13 @@ type Attachments struct {
 	// Whether a BackendTLSPolicy has subjectAltNames. The pods have the container "keys" then, which verifies them.
 	// +optional
 	VerifiesNames bool `json:"verifiesNames,omitempty"`
+
+	// Those of the Secrets that logins at providers need.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Logins []ObjectReference `json:"logins,omitempty"`
 }
 
 // AttachedNamespace is a namespace with objects that belong to a Gateway. In a namespace other than the Gateway's, the

@@ -140,6 +140,9 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		return "requestRedirect: {statusCode: 301}}, {type: APIKey, apiKey: {secretRef: {name: " + secret + "}, from: [" + from + "]}}]"
 	}
 	const header = "{type: Header, name: X-Key}"
+	login := func(id, more string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: OIDC, oidc: {issuer: 'https://a', secretRef: {name: a}, clientID: " + id + more + "}}]"
+	}
 	issuers := func(second, audience string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuers: [{issuer: a, audiences: [" + audience + "], keys: {configMapRef: {name: keys}}}" + second + "]}}]"
 	}
@@ -208,6 +211,12 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"other API keys":                   {redirect, key("a", header), key("b", header), ""},
 		"an API key in another place":      {redirect, key("a", header), key("a", "{type: Cookie, name: key}"), ir.ReloadNames},
 		"an API key in fewer places":       {redirect, key("a", header+", {type: Cookie, name: key}"), key("a", header), ""},
+		"a login":                          {redirect, redirect, login("a", ""), ir.ReloadSettings},
+		"another client for logins":        {redirect, login("a", ""), login("b", ""), ""},
+		"a token of logins":                {redirect, login("a", ""), login("a", ", forwardToken: ID"), ""},
+		"a header with a claim of logins":  {redirect, login("a", ""), login("a", ", claimsToHeaders: [{claim: a, header: X-A}]"), ir.ReloadNames},
+		"a claim that logins require":      {redirect, login("a", ""), login("a", ", requiredClaims: [{claim: a, values: [b]}]"), ir.ReloadNames},
+		"no login any more":                {redirect, login("a", ""), redirect, ""},
 		"no API key any more":              {redirect, key("a", header), redirect, ir.ReloadSettings},
 		"a JWT":                            {redirect, redirect, token("", "ES256"), ir.ReloadKeys},
 		"a new key":                        {redirect, token("", "ES256"), token("", "ES256", "other"), ir.ReloadKeys},

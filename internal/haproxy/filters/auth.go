@@ -25,6 +25,9 @@ const (
 	authFiltersHeader = "gateway-auth-filters"
 )
 
+// authCookies gives the client the cookies of an answer that let its request through.
+const authCookies = "http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"
+
 // question is what the program asks about requests. The parameter with its name is the backend to ask, "-" if there is
 // none. NAME.path is the path, NAME.send and NAME.keep are the names of headers that are sent and come back, separated
 // by commas, and NAME.timeout is in milliseconds.
@@ -46,32 +49,37 @@ func (q question) encode(name string, p *params) {
 	p.set(name+".timeout", strconv.FormatInt(max(1, int64(limit/time.Millisecond)), 10))
 }
 
-// questionRules ask a question. Only the program lets a request pass. The client's own values of headers that come back
-// are removed either way. The answer to one question says nothing about the next. If the program denies the request,
-// the client gets its answer. Otherwise nobody could decide, and the request is refused.
+// questionRules ask a question.
 //
-// In shadow, the backend gets none of these headers with a request that would have been refused. One that is refused
-// already is not asked about.
+// In shadow, the backend gets none of these headers with a request that would have been refused.
 func questionRules(env Env, name string, answers ...string) []string {
 	asked := " if " + has(name)
-	rules := []string{
+	rules := slices.Concat([]string{
 		"http-request set-var(txn.auth) " + text(name) + asked,
 		"http-request set-var(txn.auth_path) " + text(name+".path") + asked,
 		"http-request set-var(txn.auth_send) " + text(name+".send") + asked,
 		"http-request set-var(txn.auth_keep) " + text(name+".keep") + asked,
 		`http-request set-var-fmt(txn.auth_filters) "timeout=%[` + param(name+".timeout") + `]&once=1"` + asked,
-		"http-request unset-var(txn.authorized)" + asked,
+	}, askRules(env, has(name), answers...))
+	if env.isShadow {
+		rules = append(rules, "http-request del-headers-bin "+list(name+".drop")+" if "+isRefused)
 	}
+	return rules
+}
+
+// askRules ask about the requests that meet a condition. Only the program lets a request pass. The client's own values
+// of headers that come back are removed either way. The answer to one question says nothing about the next. If the
+// program denies the request, the client gets its answer. Otherwise nobody could decide, and the request is refused. In
+// shadow, one that is refused already is not asked about.
+func askRules(env Env, condition string, answers ...string) []string {
+	asked := " if " + condition
+	rules := []string{"http-request unset-var(txn.authorized)" + asked}
 	if env.isShadow {
 		asked += " !" + isRefused
 		answers = append(answers, would("var(txn.refused)", "{ var(txn.refused) -m found }"), "http-request unset-var(txn.refused)")
 	}
 	rules = append(rules, "http-request lua.auth"+asked)
-	rules = slices.Concat(rules, answers, env.refuse(503, "nobody could say whether the request may pass", "", has(name)+" !{ var(txn.authorized) -m bool }"))
-	if env.isShadow {
-		rules = append(rules, "http-request del-headers-bin "+list(name+".drop")+" if "+isRefused)
-	}
-	return rules
+	return slices.Concat(rules, answers, env.refuse(503, "nobody could say whether the request may pass", "", condition+" !{ var(txn.authorized) -m bool }"))
 }
 
 // auth lets a Service decide about requests, by a question. The parameter "auth.body" is the most bytes of a body that
@@ -115,7 +123,7 @@ var auth = filter{
 				"http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat"),
 				"http-request set-var(txn.auth_body) " + param("auth.body") + ",add(0) if " + has("auth.body"),
 			}, tooLong("{ req.body_size,sub(txn.auth_body) gt 0 }"), []string{wait}, tooLong("{ req.body_len,sub(txn.auth_body) gt 0 }"), questionRules(env, "auth")),
-			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},
+			AfterResponse: []string{authCookies},
 		}
 	},
 	add: addQuestions,

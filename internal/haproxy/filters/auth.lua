@@ -88,7 +88,8 @@ local function decide(txn, answer)
       end
     end
     if answer.headers["set-cookie"] then
-      txn:set_var("txn.auth_cookies", table.concat(answer.headers["set-cookie"], "\n"))
+      local earlier = txn:get_var("txn.auth_cookies")
+      txn:set_var("txn.auth_cookies", (earlier and earlier .. "\n" or "") .. table.concat(answer.headers["set-cookie"], "\n"))
     end
     if asksKeys(txn) then
       txn:set_var("txn.client_name", answer.headers["gateway-client"][1])

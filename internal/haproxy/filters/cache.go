@@ -32,7 +32,7 @@ var cache = filter{
 	isUsed:  func(rule *routing.Rule) bool { return rule.Cache },
 	check: func(rule *routing.Rule) string {
 		if rule.Cache && rule.KnowsUsers() {
-			return "Cache would answer all users alike: remove it from the rule, or BasicAuth, APIKey, JWT and ExternalAuth"
+			return "Cache would answer all users alike: remove it from the rule, or BasicAuth, APIKey, JWT, OIDC and ExternalAuth"
 		}
 		return ""
 	},

@@ -75,6 +75,9 @@ const (
 	ClientHeader    = "gateway-client"
 )
 
+// LoginBackend is the backend by which HAProxy asks gateway-login about sessions: see login.Settings.
+const LoginBackend = "login"
+
 // Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's
 // expressions cannot quote anything else.
 type Paths struct {
@@ -87,6 +90,8 @@ type Paths struct {
 	// KeysSocket is the socket of the command line by which gateway-keys hands certificates over; "" where it does not
 	// run.
 	KeysSocket string
+	// LoginSocket is the socket where gateway-login is asked about sessions; "" where it does not run.
+	LoginSocket string
 	// UsersSocket is the socket where gateway-keys is asked about users; "" where it does not run.
 	UsersSocket string
 	// RelaySocket is the socket where gateway-keys takes connections to endpoints that it verifies; "" where it does not
@@ -100,6 +105,12 @@ func (p Paths) Map(file string) string { return p.ConfigDir + "/" + file }
 // APIKeysMap returns the name of the map with keys of clients, which gateway-keys keeps: from HASH/SECRET to the name
 // of a client. SECRET has an entry, too, if it has any keys. HAProxy reads the file if there is one.
 func (p Paths) APIKeysMap() string { return "opt@" + p.CertificateDir + "/" + certificates.APIKeysMap }
+
+// SessionKeysMap returns the name of the map with keys of sessions, which gateway-keys keeps: from ID/SECRET to a key.
+// HAProxy reads the file if there is one.
+func (p Paths) SessionKeysMap() string {
+	return "opt@" + p.CertificateDir + "/" + certificates.SessionKeysMap
+}
 
 // PeersSocket returns the path of the socket where HAProxy receives the counts of other pods.
 func (p Paths) PeersSocket() string { return p.RunDir + "/peers.sock" }

@@ -82,6 +82,7 @@ func both(told, wanted *appv1.Attachments) *appv1.Attachments {
 	all.ConfigMaps = sortedUnion(all.ConfigMaps, told.ConfigMaps, byName)
 	all.VerifiesNames = all.VerifiesNames || told.VerifiesNames
 	all.Users = sortedUnion(all.Users, told.Users, byName)
+	all.Logins = sortedUnion(all.Logins, told.Logins, byName)
 	return all
 }
 
@@ -223,6 +224,9 @@ func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted
 		}
 		if wanted.VerifiesNames {
 			attachments.WithVerifiesNames(true)
+		}
+		for _, secret := range wanted.Logins {
+			attachments.WithLogins(applyappv1.ObjectReference().WithName(secret.Name))
 		}
 		status.WithAttachments(attachments)
 	}

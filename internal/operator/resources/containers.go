@@ -52,6 +52,31 @@ func keeper(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApply
 		)}
 }
 
+// login is the native sidecar that asks OpenID providers who users are. Only pods whose Gateway needs it have it. It
+// has no token, and no way to command HAProxy: it reaches networks, and HAProxy holds keys of certificates.
+func login(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyConfiguration {
+	if len(mounted.Logins) == 0 {
+		return nil
+	}
+	container := corev1ac.Container().
+		WithName(proxypod.LoginContainer).
+		WithImage(options.AgentImage).
+		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
+		WithCommand("/gateway-login").
+		WithArgs("-secrets-dir="+loginsDir, "-authorities-dir="+proxypod.AuthoritiesDir, "-socket="+proxypod.LoginSocket).
+		WithArgs(logArgs(options)...).
+		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
+		WithSecurityContext(restricted()).
+		WithVolumeMounts(
+			mount(loginsVolume, loginsDir).WithReadOnly(true),
+			mount(loginRunVolume, proxypod.LoginRunDir),
+		)
+	if len(mounted.ConfigMaps) > 0 {
+		container.WithVolumeMounts(mount(authoritiesVolume, proxypod.AuthoritiesDir).WithReadOnly(true))
+	}
+	return []*corev1ac.ContainerApplyConfiguration{container}
+}
+
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once
 // /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
 // and no key, which HAProxy's container does.

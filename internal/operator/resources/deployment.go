@@ -35,7 +35,7 @@ const (
 
 // Options are the operator's own settings that children depend on.
 type Options struct {
-	// AgentImage is the image that holds /gateway-agent and /gateway-keys.
+	// AgentImage is the image that holds /gateway-agent, /gateway-keys and /gateway-login.
 	AgentImage string
 	// HAProxyImage is the image whose PATH holds haproxy.
 	HAProxyImage string
@@ -115,6 +115,7 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			// Lets HAProxy, which is not root, bind ports like 80. A "safe" sysctl: it is the pod's own.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
 		WithInitContainers(keeper(mounted, options)...).
+		WithInitContainers(login(mounted, options)...).
 		WithInitContainers(agent(gateway, mounted, options)).
 		WithContainers(haproxy(gateway, mounted, options.HAProxyImage)).
 		WithVolumes(

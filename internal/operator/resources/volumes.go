@@ -9,13 +9,17 @@ import (
 )
 
 const (
-	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth and SECRET/api-keys, for each
-	// Secret.
+	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth, SECRET/api-keys and
+	// SECRET/session-keys, for each Secret. loginsDir is where the login container has SECRET/session-keys and
+	// SECRET/client-secret.
 	secretsDir = "/etc/gateway/secrets"
+	loginsDir  = "/etc/gateway/logins"
 
 	secretsVolume      = "secrets"
 	keysVolume         = "keys"
 	keysRunVolume      = "keys-run"
+	loginsVolume       = "logins"
+	loginRunVolume     = "login-run"
 	certificatesVolume = "certificates"
 	authoritiesVolume  = "authorities"
 
@@ -59,7 +63,11 @@ func haproxyTLSMounts(mounted proxypod.Mounts) []*corev1ac.VolumeMountApplyConfi
 	if !mounted.HasKeys() {
 		return nil
 	}
-	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir)}
+	mounts := []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir)}
+	if len(mounted.Logins) > 0 {
+		mounts = append(mounts, mount(loginRunVolume, proxypod.LoginRunDir))
+	}
+	return mounts
 }
 
 // tlsVolumes are the Secrets and ConfigMaps that the Gateway names, which kubelet mounts, so that nobody needs
@@ -69,22 +77,22 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 	var volumes []*corev1ac.VolumeApplyConfiguration
 	if mounted.HasKeys() {
 		secrets := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
-		add := func(secret string, files ...string) {
-			projection := corev1ac.SecretProjection().WithName(secret).WithOptional(true)
-			for _, file := range files {
-				projection.WithItems(item(secret, file))
-			}
-			secrets.WithSources(corev1ac.VolumeProjection().WithSecret(projection))
-		}
 		for _, name := range mounted.Certificates {
-			add(name, certificates.CertificateFile, certificates.KeyFile)
+			secrets.WithSources(filesOf(name, certificates.CertificateFile, certificates.KeyFile))
 		}
 		for _, name := range mounted.Users {
-			add(name, certificates.UsersFile, certificates.APIKeysFile)
+			secrets.WithSources(filesOf(name, certificates.UsersFile, certificates.APIKeysFile, certificates.SessionKeysFile))
 		}
 		volumes = append(volumes,
 			corev1ac.Volume().WithName(secretsVolume).WithProjected(secrets),
 			inMemory(keysVolume), inMemory(keysRunVolume), inMemory(certificatesVolume))
+	}
+	if len(mounted.Logins) > 0 {
+		logins := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
+		for _, name := range mounted.Logins {
+			logins.WithSources(filesOf(name, certificates.SessionKeysFile, certificates.ClientSecretFile))
+		}
+		volumes = append(volumes, corev1ac.Volume().WithName(loginsVolume).WithProjected(logins), inMemory(loginRunVolume))
 	}
 	if len(mounted.ConfigMaps) > 0 {
 		authorities := corev1ac.ProjectedVolumeSource()
@@ -95,6 +103,15 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 		volumes = append(volumes, corev1ac.Volume().WithName(authoritiesVolume).WithProjected(authorities))
 	}
 	return volumes
+}
+
+// filesOf are files of a Secret, where it has them.
+func filesOf(secret string, files ...string) *corev1ac.VolumeProjectionApplyConfiguration {
+	projection := corev1ac.SecretProjection().WithName(secret).WithOptional(true)
+	for _, file := range files {
+		projection.WithItems(item(secret, file))
+	}
+	return corev1ac.VolumeProjection().WithSecret(projection)
 }
 
 // inMemory is a volume of the pod in memory.

@@ -66,21 +66,26 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	gateway := readGateway(t, "testdata/tls.in.yaml")
 	token := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}}}
 	remote := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}}}
-	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}}})
+	login := appv1.RuleFilter{OIDC: &appv1.OIDC{SecretRef: appv1.ObjectReference{Name: "provider"}, CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}
+	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}, {Filters: []appv1.RuleFilter{login}}}})
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
-	if len(pod.InitContainers) != 2 || len(pod.Containers) != 1 {
-		t.Fatalf("there are %d init containers and %d containers, want keys, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
+	if len(pod.InitContainers) != 3 || len(pod.Containers) != 1 {
+		t.Fatalf("there are %d init containers and %d containers, want keys, login, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
 	}
 	for _, test := range []struct {
 		container *corev1ac.ContainerApplyConfiguration
 		want      []string
 	}{
-		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret shop-tls auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}},
+		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret provider auth,api-keys,session-keys", "Secret shop-tls auth,api-keys,session-keys", "Secret users auth,api-keys,session-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}},
 		{&pod.InitContainers[1], []string{
+			"Secret provider session-keys,client-secret", "rw login-run",
+			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
+		}},
+		{&pod.InitContainers[2], []string{
 			"rw config", "rw run", "token", "ro certificates",
 			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
 		}},
-		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run"}},
+		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw login-run"}},
 	} {
 		if got := held(t, pod, test.container); !slices.Equal(got, test.want) {
 			t.Errorf("container %s holds %q, want %q", *test.container.Name, got, test.want)
@@ -96,7 +101,7 @@ func TestUsersAlone(t *testing.T) {
 	gateway.Spec.Routes[0].Rules = gateway.Spec.Routes[0].Rules[:1]
 	gateway.Status.Attachments = &appv1.Attachments{Users: []appv1.ObjectReference{{Name: "staff"}, {Name: "users"}}}
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
-	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth,api-keys", "Secret users auth,api-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}) {
+	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth,api-keys,session-keys", "Secret users auth,api-keys,session-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}) {
 		t.Errorf("container %s holds %q", *pod.InitContainers[0].Name, got)
 	}
 	if args := pod.InitContainers[1].Args; !slices.Contains(args, "-users=staff") || !slices.Contains(args, "-users=users") {

@@ -52,6 +52,7 @@ const (
 	claimConfigMap = "ConfigMap"
 	claimUsers     = "users"
 	claimNames     = "names"
+	claimLogins    = "logins"
 )
 
 // attached are the claims of a data plane, with how often they are made.
@@ -173,6 +174,8 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 			attachments.Users = append(attachments.Users, appv1.ObjectReference{Name: c.name})
 		case claimNames:
 			attachments.VerifiesNames = true
+		case claimLogins:
+			attachments.Logins = append(attachments.Logins, appv1.ObjectReference{Name: c.name})
 		default:
 			if resources[c.namespace] == nil {
 				resources[c.namespace] = map[string]bool{"backendtlspolicies": true, proxypod.ResourceBackendPolicies: true}

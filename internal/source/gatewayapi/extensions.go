@@ -13,7 +13,7 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// mounted is what pods mount for a filter: a Secret with users or API keys, or ConfigMaps with keys or CA certificates.
+// mounted is what pods mount for a filter: a Secret with users or keys, or ConfigMaps with keys or CA certificates.
 type mounted struct {
 	filter, kind string
 	names        []string
@@ -30,6 +30,12 @@ func mountedFor(action *model.Action) []mounted {
 	if key := action.APIKey; key != nil {
 		all = append(all, mounted{"APIKey", "Secret", []string{key.Secret}, key.Secret})
 	}
+	if oidc := action.OIDC; oidc != nil {
+		all = append(all, mounted{"OIDC", "Secret", []string{oidc.Login.Secret}, oidc.Login.Secret})
+		if len(oidc.Login.Authorities) > 0 {
+			all = append(all, mounted{"OIDC", "ConfigMap", oidc.Login.Authorities, oidc.Login.Authorities[0]})
+		}
+	}
 	if jwt := action.JWT; jwt != nil {
 		for i := range jwt.Issuers {
 			switch from := jwt.Issuers[i].KeysFrom; {
@@ -41,6 +47,17 @@ func mountedFor(action *model.Action) []mounted {
 		}
 	}
 	return all
+}
+
+// claims are the kinds of claims for what is mounted.
+func (m mounted) claims() []string {
+	switch {
+	case m.kind == "ConfigMap":
+		return []string{claimConfigMap}
+	case m.filter == "OIDC":
+		return []string{claimUsers, claimLogins}
+	}
+	return []string{claimUsers}
 }
 
 // mountedProblem says what the pods of a data plane report of what they mount.
@@ -68,10 +85,8 @@ func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved 
 				break
 			}
 			for _, name := range m.names {
-				if m.kind == "Secret" {
-					p.claim(claim{kind: claimUsers, name: name})
-				} else {
-					p.claim(claim{kind: claimConfigMap, name: name})
+				for _, kind := range m.claims() {
+					p.claim(claim{kind: kind, name: name})
 				}
 			}
 			resolved.alsoReported(t.mountedProblem(m, p.plane), fmt.Sprintf("rules[%d]", i))

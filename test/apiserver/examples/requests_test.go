@@ -155,7 +155,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		}
 	}
 	in.KeySets = s.keySets(t, gateway)
-	in.Paths.UsersSocket = s.keepUsers(t, gateway, in.Paths)
+	in.Paths.UsersSocket, in.Paths.LoginSocket = s.keepUsers(t, gateway, in.Paths), s.startLogin(t, gateway, in.Paths)
 	_, configMaps := references(gateway)
 	for _, name := range configMaps {
 		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -199,7 +199,7 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 		if err != nil {
 			t.Fatalf("the commands did not make Secret %s: %v", name, err)
 		}
-		for _, file := range []string{certificates.UsersFile, certificates.APIKeysFile} {
+		for _, file := range []string{certificates.UsersFile, certificates.APIKeysFile, certificates.SessionKeysFile} {
 			if content, ok := secret.Data[file]; ok {
 				files[name+"/"+file] = content
 			}
@@ -209,9 +209,13 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 	if err := k.Look(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if keys, err := os.ReadFile(filepath.Join(pairs, certificates.APIKeysMap)); err == nil {
-		if err := errors.Join(os.MkdirAll(filepath.Join(paths.CertificateDir, filepath.Dir(certificates.APIKeysMap)), 0o700),
-			os.WriteFile(filepath.Join(paths.CertificateDir, certificates.APIKeysMap), keys, 0o600)); err != nil {
+	for _, file := range []string{certificates.APIKeysMap, certificates.SessionKeysMap} {
+		keys, err := os.ReadFile(filepath.Join(pairs, file))
+		if err != nil {
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Join(paths.CertificateDir, filepath.Dir(file)), 0o700),
+			os.WriteFile(filepath.Join(paths.CertificateDir, file), keys, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -226,6 +230,32 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	})
+	return socket
+}
+
+// startLogin starts gateway-login, with the Secrets that the commands made. It returns its socket, "" if there is no use
+// for it.
+func (s *stage) startLogin(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) string {
+	t.Helper()
+	names := proxypod.MountsOf(gateway).Logins
+	if len(names) == 0 {
+		return ""
+	}
+	volume, socket := certtest.NewVolume(t), filepath.Join(paths.RunDir, "login.sock")
+	for _, name := range names {
+		secret, err := server.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("the commands did not make Secret %s: %v", name, err)
+		}
+		for key, content := range secret.Data {
+			volume.Put(map[string][]byte{name + "/" + key: content})
+		}
+	}
+	program := testenv.Start(t, nil, server.BuildModule(t, "cmd/gateway-login"), "-secrets-dir="+volume.Dir, "-authorities-dir="+t.TempDir(), "-socket="+socket)
+	testenv.Eventually(t, 30*time.Second, "gateway-login to listen", func(context.Context) error {
+		_, err := os.Stat(socket)
+		return errors.Join(err, program.Running())
 	})
 	return socket
 }

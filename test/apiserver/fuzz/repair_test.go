@@ -115,7 +115,7 @@ func repairListenerFilters(listener object) {
 		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "PathRegexRewrite", "DirectResponse", "RequestMirror", "Cache", "ResponseOverride", "ResponseRewrite", "BandwidthLimit"}, kind) {
 			continue
 		}
-		if kind == "BasicAuth" || kind == "APIKey" || kind == "JWT" {
+		if kind == "BasicAuth" || kind == "APIKey" || kind == "JWT" || kind == "OIDC" {
 			if secured {
 				continue
 			}
@@ -234,14 +234,14 @@ func (g *generator) repairRule(rule object) {
 			}
 		}
 		answered = answered || filter["requestRedirect"] != nil || filter["directResponse"] != nil
-		personal = personal || filter["basicAuth"] != nil || filter["apiKey"] != nil || filter["jwt"] != nil || filter["externalAuth"] != nil
+		personal = personal || filter["basicAuth"] != nil || filter["apiKey"] != nil || filter["jwt"] != nil || filter["oidc"] != nil || filter["externalAuth"] != nil
 	}
 	answers, secured := 0, false
 	for _, filter := range filters {
 		if filter["cache"] != nil && personal {
 			continue
 		}
-		if filter["basicAuth"] != nil || filter["apiKey"] != nil || filter["jwt"] != nil {
+		if filter["basicAuth"] != nil || filter["apiKey"] != nil || filter["jwt"] != nil || filter["oidc"] != nil {
 			if secured {
 				continue
 			}

@@ -19,6 +19,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,6 +41,12 @@ type site struct {
 	provider *mockoidc.MockOIDC
 	// proxy is oauth2-proxy.
 	proxy *testenv.Program
+	// secrets are what the container of gateway-keys mounts. agentArgs are more arguments of the agent.
+	secrets *certtest.Volume
+	haproxy *haproxytest.Instance
+	// pairs is where gateway-keys passes on what HAProxy reads.
+	pairs     string
+	agentArgs []string
 	// app are the requests that the backend gets.
 	app chan *http.Request
 	// authority has signed the certificate of port 443, which is another port here.
@@ -50,7 +57,7 @@ type site struct {
 // startSite does what the page says.
 func startSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, app: make(chan *http.Request, 100), authority: certtest.NewAuthority(t), port: haproxytest.FreePort(t)}
+	s := &site{t: t, app: make(chan *http.Request, 100), authority: certtest.NewAuthority(t), secrets: certtest.NewVolume(t), port: haproxytest.FreePort(t)}
 	gateway, proxy := s.apply()
 	s.startProvider()
 	s.startProxy(proxy)
@@ -66,8 +73,7 @@ var block = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 // of oauth2-proxy.
 func (s *site) apply() (*appv1.Gateway, corev1.Container) {
 	s.t.Helper()
-	_, err := server.Kube.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	must(s.t, err)
+	s.makeNamespace()
 	page, err := os.ReadFile(filepath.Join(testenv.MustRoot(s.t), "docs", "how-to", "oidc.md"))
 	must(s.t, err)
 	assets, err := testenv.Assets()
@@ -98,6 +104,14 @@ func (s *site) apply() (*appv1.Gateway, corev1.Container) {
 		}
 	}
 	return gateway, deployment.Spec.Template.Spec.Containers[0]
+}
+
+func (s *site) makeNamespace() {
+	s.t.Helper()
+	_, err := server.Kube.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		must(s.t, err)
+	}
 }
 
 // startProvider starts an OpenID provider that knows the client of the page.
@@ -176,6 +190,9 @@ func (s *site) startApp() {
 		ObjectMeta: metav1.ObjectMeta{Name: "echo-v1"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
 	must(s.t, err)
+	s.t.Cleanup(func() {
+		must(s.t, server.Kube.CoreV1().Services(namespace).Delete(context.Background(), "echo-v1", metav1.DeleteOptions{}))
+	})
 	s.putEndpoint("echo-v1", listener.Addr().String())
 }
 
@@ -191,6 +208,9 @@ func (s *site) putEndpoint(service, address string) {
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{endpoint.IP.String()}}},
 	}, metav1.CreateOptions{})
 	must(s.t, err)
+	s.t.Cleanup(func() {
+		must(s.t, server.Kube.DiscoveryV1().EndpointSlices(namespace).Delete(context.Background(), service+"-1", metav1.DeleteOptions{}))
+	})
 }
 
 // startGateway starts the programs of a pod of the Gateway, with a certificate in the Secret that it names.
@@ -203,24 +223,24 @@ func (s *site) startGateway(gateway *appv1.Gateway) {
 	must(s.t, err)
 	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
 	must(s.t, err)
-	pod, secrets, certificates, paths := server.NewPod(s.t, namespace, gateway.Name, "pod"), certtest.NewVolume(s.t), s.t.TempDir(), haproxytest.NewPaths(s.t)
+	pod, certificates, paths := server.NewPod(s.t, namespace, gateway.Name, gateway.Name), s.t.TempDir(), haproxytest.NewPaths(s.t)
 	name := gateway.Spec.Listeners[0].TLS.CertificateRefs[0].Name
-	secrets.PutPair(name, s.authority.Issue(s.t, []string{host}))
+	s.secrets.PutPair(name, s.authority.Issue(s.t, []string{host}))
 	keys, socket := filepath.Join(filepath.Dir(paths.ConfigDir), "keys"), filepath.Join(paths.RunDir, "keys.sock")
 	must(s.t, os.Mkdir(keys, 0o700))
 	testenv.Start(s.t, nil, server.Build(s.t, "./cmd/gateway-keys"),
-		"-secrets-dir="+secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
-	agent := testenv.Start(s.t, pod.Env, server.Build(s.t, "./cmd/gateway-agent"),
+		"-secrets-dir="+s.secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
+	agent := testenv.Start(s.t, pod.Env, server.Build(s.t, "./cmd/gateway-agent"), append(s.agentArgs,
 		"-gateway="+gateway.Name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(s.t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
-		"-secret="+name, "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)
+		"-secret="+name, "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)...)
 	testenv.Eventually(s.t, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, agent.Running())
 	})
-	haproxytest.Start(s.t, paths, nil)
+	s.haproxy, s.pairs = haproxytest.Start(s.t, paths, nil), keys
 	testenv.Eventually(s.t, soon, "the Gateway to be live", func(ctx context.Context) error {
-		proxy, err := server.App.AppV1().GatewayProxies(namespace).Get(ctx, "pod", metav1.GetOptions{})
+		proxy, err := server.App.AppV1().GatewayProxies(namespace).Get(ctx, gateway.Name, metav1.GetOptions{})
 		if err == nil && (proxy.Status.ObservedGeneration != gateway.Generation || len(proxy.Status.Problems) > 0) {
 			err = fmt.Errorf("it reports %+v", proxy.Status)
 		}

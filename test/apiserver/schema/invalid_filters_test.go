@@ -19,6 +19,7 @@ const (
 	key          = filter + "APIKey, apiKey: {"
 	jwt          = filter + "JWT, jwt: {"
 	remote       = jwt + "issuers: [{issuer: a, audiences: [a], keys: {remote: {uri: "
+	oidc         = filter + "OIDC, oidc: {secretRef: {name: a}, "
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	alike        = "spec.routes[0].rules[0].filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, APIKey, JWT and ExternalAuth"
@@ -39,6 +40,7 @@ var filters = []struct{ kind, field, value string }{
 	{"BasicAuth", "basicAuth", "{secretRef: {name: a}}"},
 	{"APIKey", "apiKey", "{secretRef: {name: a}, from: [{type: Header, name: a}]}"},
 	{"JWT", "jwt", "{issuers: [{issuer: a, audiences: [a], keys: {inline: a}}]}"},
+	{"OIDC", "oidc", "{issuer: 'https://a', clientID: a, secretRef: {name: a}}"},
 	{"Authorization", "authorization", "{rules: [{action: Allow}]}"},
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
@@ -258,6 +260,20 @@ var fixedFilters = []refusal{
 	{"a claim as Host", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], claimsToHeaders: [{claim: a, header: Host}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].header: Invalid value: \"Host\""}},
 	{"clocks that differ by hours", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], clockSkew: 1h}}]}]}]}", []string{filter0 + ".jwt.clockSkew: Invalid value: \"1h\""}},
 	{"two claims for a header", "", jwt + "issuers: [{issuer: a, audiences: [a], keys: {inline: a}}], claimsToHeaders: [{claim: a, header: X-A}, {claim: b, header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[1]: Duplicate value"}},
+	{"logins at nobody", "", oidc + "clientID: a}}]}]}]}", []string{filter0 + ".oidc.issuer: Required value"}},
+	{"logins of nobody", "", oidc + "issuer: 'https://a'}}]}]}]}", []string{filter0 + ".oidc.clientID: Required value"}},
+	{"logins without keys", "", filter + "OIDC, oidc: {issuer: 'https://a', clientID: a}}]}]}]}", []string{filter0 + ".oidc.secretRef: Required value"}},
+	{"logins without TLS", "", oidc + "issuer: 'http://a', clientID: a}}]}]}]}", []string{filter0 + ".oidc.issuer: Invalid value"}},
+	{"logins at a URL with a query", "", oidc + "issuer: 'https://a/?b', clientID: a}}]}]}]}", []string{filter0 + ".oidc.issuer: Invalid value"}},
+	{"logins at a relative path", "", oidc + "issuer: 'https://a', clientID: a, path: a}}]}]}]}", []string{filter0 + ".oidc.path: Invalid value"}},
+	{"logins everywhere", "", oidc + "issuer: 'https://a', clientID: a, path: /}}]}]}]}", []string{filter0 + ".oidc.path: Invalid value"}},
+	{"a logout that leads elsewhere", "", oidc + "issuer: 'https://a', clientID: a, loggedOutPath: //b.example.com}}]}]}]}", []string{filter0 + ".oidc.loggedOutPath: Invalid value"}},
+	{"a token that there is not", "", oidc + "issuer: 'https://a', clientID: a, forwardToken: Refresh}}]}]}]}", []string{filter0 + `.oidc.forwardToken: Unsupported value: "Refresh": supported values: "ID", "Access"`}},
+	{"a claim in a header that is not the proxy's", "", oidc + "issuer: 'https://a', clientID: a, claimsToHeaders: [{claim: a, header: Host}]}}]}]}]}", []string{filter0 + ".oidc.claimsToHeaders[0].header: Invalid value"}},
+	{"a login beside a password", "", oidc + "issuer: 'https://a', clientID: a}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}]}]}",
+		[]string{"spec.routes[0].rules[0].filters: Invalid value: OIDC says who the client is: remove it, or BasicAuth, APIKey, JWT and Cache"}},
+	{"stored answers of those who logged in", "", oidc + "issuer: 'https://a', clientID: a}}, {type: Cache, cache: {}}]}]}]}",
+		[]string{"spec.routes[0].rules[0].filters: Invalid value: OIDC says who the client is: remove it, or BasicAuth, APIKey, JWT and Cache"}},
 	{"nobody to ask", "", auth + "path: /}}]}]}]}", []string{filter0 + ".externalAuth.backendRef: Required value"}},
 	{"a port of none to ask", "", auth + "backendRef: {name: a}}}]}]}]}", []string{filter0 + ".externalAuth.backendRef.port: Required value"}},
 	{"a path with a line break", "", auth + "backendRef: {name: a, port: 80}, path: \"/a\\r\\nb\"}}]}]}]}", []string{filter0 + ".externalAuth.path: Invalid value"}},

@@ -69,6 +69,9 @@ var invalidTLS = []refusal{
 	{"a listener that wants a password and a token", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, " +
 		"{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: a}}}]}}]}]}",
 		[]string{"spec.listeners[0].filters: Invalid value: BasicAuth and JWT both want the header Authorization"}},
+	{"a listener that wants a login and a password", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, " +
+		"{type: OIDC, oidc: {issuer: 'https://a', clientID: a, secretRef: {name: a}}}]}]}",
+		[]string{"spec.listeners[0].filters: Invalid value: OIDC says who the client is: remove it, or BasicAuth, APIKey and JWT"}},
 	{"HTTPS that redirects to HTTPS", "",
 		"spec: {listeners: [{name: a, port: 443, protocol: HTTPS, httpsRedirect: {}, tls: {certificateRefs: [{name: a}]}}]}",
 		[]string{"spec.listeners[0].httpsRedirect: Invalid value: httpsRedirect is only for protocol HTTP"}},

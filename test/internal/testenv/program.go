@@ -42,6 +42,18 @@ func (s *Server) Build(t testing.TB, pkg string, flags ...string) string {
 	return path
 }
 
+// BuildModule builds the program of a module within this repository, once, and returns its path.
+func (s *Server) BuildModule(t testing.TB, dir string) string {
+	t.Helper()
+	s.building.Lock()
+	defer s.building.Unlock()
+	path := filepath.Join(s.dir, strings.ReplaceAll("module-"+dir, "/", "-"))
+	if _, err := os.Stat(path); err != nil {
+		Run(t, filepath.Join(MustRoot(t), dir), []string{"GOWORK=off"}, "go", "build", "-o", path, ".")
+	}
+	return path
+}
+
 // MustRoot is Root, or the end of the test.
 func MustRoot(t testing.TB) string {
 	t.Helper()

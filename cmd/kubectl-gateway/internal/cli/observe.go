@@ -63,11 +63,11 @@ func (s *Site) Input(table routing.Table) render.Input {
 		input.Backends[backend] = s.Backend(backend)
 	}
 	if table.Uses.SecretFiles.Len() > 0 {
-		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
+		input.Paths.KeysSocket, input.Paths.UsersSocket, input.Paths.LoginSocket = proxypod.KeysSocket, proxypod.UsersSocket, proxypod.LoginSocket
 	}
 	for i := range table.Listeners {
 		if listener := &table.Listeners[i]; listener.TLS != nil {
-			input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
+			input.Paths.KeysSocket, input.Paths.UsersSocket, input.Paths.LoginSocket = proxypod.KeysSocket, proxypod.UsersSocket, proxypod.LoginSocket
 			input.Certificates[listener.Name] = s.certificates(listener, usable)
 		}
 	}

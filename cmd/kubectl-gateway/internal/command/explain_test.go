@@ -221,6 +221,7 @@ spec:
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check, forwardBody: {maxSize: 10}}}
           maxRequestBytes: 10
           backendRefs: [{name: web, port: 80}]
+        - {matches: [{path: {value: /login}}], filters: [{type: OIDC, oidc: {issuer: "https://id.test", clientID: web, secretRef: {name: login}}}], backendRefs: [{name: web, port: 80}]}
         - {matches: [{path: {value: /users}}], filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}], backendRefs: [{name: web, port: 80}]}
         - matches: [{path: {value: /claim}}]
           filters:
@@ -278,8 +279,8 @@ func TestExplainClients(t *testing.T) {
 	for line := range strings.Lines(clients + "\n" + others) {
 		order = append(order, strings.Trim(strings.Fields(line)[1], ":"))
 	}
-	// BasicAuth is in no rule with APIKey or JWT.
-	if want := slices.DeleteFunc(filters.Guards(), func(guard string) bool { return guard == "BasicAuth" }); !slices.Equal(slices.Compact(order), want) {
+	// BasicAuth and OIDC are in no rule with APIKey or JWT.
+	if want := slices.DeleteFunc(filters.Guards(), func(guard string) bool { return guard == "BasicAuth" || guard == "OIDC" }); !slices.Equal(slices.Compact(order), want) {
 		t.Errorf("the order is %v, but HAProxy asks %v", order, want)
 	}
 	token, key, password := []string{"-H", "Authorization: bearer a.b.c", "-H", "X-Key: a"}, []string{"-H", "X-Key: a"}, []string{"-H", "Authorization: Basic YTpi"}
@@ -305,6 +306,8 @@ func TestExplainClients(t *testing.T) {
 		{"fd00::1", "/private", nil, 3, []string{"answer    403: ClientAddress: fd00::1 is in ::/0, which is denied\n"}},
 		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},
 		{"10.1.2.3", "/private", []string{"-X", "OPTIONS", "-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
+		{"", "/login", nil, 3, []string{"filter    OIDC: a user who has logged in at https://id.test, else a redirect there, or 401\n", "answer    401: OIDC: the request has no session; a browser that asks for a page is sent to https://id.test\n"}},
+		{"", "/login", []string{"-H", "Cookie: __Host-gateway-session=a"}, 0, []string{"100% to Service web"}},
 		{"", "/users", nil, 3, []string{"answer    401: BasicAuth: the request has no header like Authorization: Basic ...\n"}},
 		{"", "/users", token, 3, []string{"answer    401: BasicAuth: "}},
 		{"", "/users", password, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n", "100% to Service web"}},

@@ -12,6 +12,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/filters"
+	"gateway/internal/login"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 )
@@ -62,6 +63,9 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 		}
 	case !hasOne(r, jwt.From):
 		add("JWT", "401: JWT: the request does not have one token in its place")
+	}
+	if oidc := rule.OIDC; oidc != nil && !hasOne(r, model.CredentialPlaces{{In: model.InCookie, Name: login.SessionCookie}}) {
+		add("OIDC", "401: OIDC: the request has no session; a browser that asks for a page is sent to %s", oidc.Login.Issuer)
 	}
 	if reason := filters.NotAllowed(rule, r.facts(rule)); reason != "" {
 		add("Authorization", "403: Authorization: %s", reason)

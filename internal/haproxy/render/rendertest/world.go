@@ -54,7 +54,7 @@ func (w World) Input(t testing.TB) render.Input {
 		Table: table, Backends: map[routing.Backend]render.BackendState{}, Paths: PodPaths,
 		Certificates: w.Certificates, Authorities: map[string][]byte{}, HasBackendCertificate: true,
 	}
-	in.Paths.UsersSocket = "/run/haproxy-keys/users.sock"
+	in.Paths.UsersSocket, in.Paths.LoginSocket = "/run/haproxy-keys/users.sock", "/run/haproxy-login/login.sock"
 	if len(w.Certificates) > 0 {
 		in.Paths.KeysSocket = "/run/haproxy-keys/keys.sock"
 	}

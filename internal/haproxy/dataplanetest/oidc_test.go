@@ -1,0 +1,97 @@
+package dataplanetest_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/internal/certtest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/haproxy/runtime"
+	"gateway/internal/keeper"
+	"gateway/internal/login"
+	"gateway/internal/passwords"
+	"gateway/internal/routing"
+)
+
+const loginsWorld = `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: shop
+      rules:
+        - filters:
+            - type: OIDC
+              oidc:
+                issuer: https://id.example.com
+                clientID: shop
+                secretRef: {name: login}
+                claimsToHeaders: [{claim: text, header: X-Text}, {claim: number, header: X-Number}, {claim: "yes", header: X-Yes}, {claim: list, header: X-List},
+                  {claim: in.an.object, header: X-Object}, {claim: 'https://example\.com/id', header: X-ID}, {claim: none, header: X-None}]
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /staff}}]
+          filters:
+            - type: OIDC
+              oidc:
+                issuer: https://id.example.com
+                clientID: shop
+                secretRef: {name: login}
+                requiredClaims: [{claim: list, values: [staff]}, {claim: number, values: ["12345678901234567890"]}]
+          backendRefs: [{name: web, port: 80}]
+backends: [{service: web, port: 80}]
+`
+
+// TestClaimsOfSessions: HAProxy reads in a session what the ID token said, without any program.
+func TestClaimsOfSessions(t *testing.T) {
+	t.Parallel()
+	g := &passworded{t: t, web: make(chan string, 1000), secrets: certtest.NewVolume(t)}
+	pairs := t.TempDir()
+	g.gateway = startGatewayWith(t, rendertest.Parse(t, loginsWorld), func(in *render.Input) {
+		in.Paths.CertificateDir = pairs
+		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(g.web, nil), nil)}}
+	})
+	k := &keeper.Keeper{
+		Secrets: g.secrets.Dir, Pairs: pairs, Certificates: t.TempDir(), Users: passwords.NewChecker(), HAProxy: runtime.NewWorker(g.WorkerSocket),
+	}
+	lines := []byte(strings.Repeat("ab", 32) + "\n")
+	g.secrets.Put(map[string][]byte{"login/session-keys": lines})
+	if err := k.Look(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	keys, problem := login.ParseKeys(lines)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	binding := login.Settings{Issuer: "https://id.example.com", ClientID: "shop", Secret: "login"}.SessionBinding()
+	cookie := func(token string) string {
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(token), &all); err != nil {
+			t.Fatal(err)
+		}
+		claims, err := login.Claims(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := time.Now().Add(time.Hour)
+		return "Cookie: " + login.SessionCookie + "=" + keys.Seal(login.ForHAProxy, binding, []byte(login.Session{End: later, Renew: later, Claims: claims}.Text())) + "\r\n"
+	}
+	const token = `{"iss": "x", "text": "a\"b|c\\ \u00e9\u2028\/", "number": 12345678901234567890, "yes": true, "list": ["staff", "a,b"],
+		"in": {"an": {"object": -1e5}}, "https://example.com/id": "7", "none": null, "exp": 1}`
+	got := g.reached("/", cookie(token)+"X-None: forged\r\n")
+	for _, want := range []string{"X-Text: a\"b|c\\ é\u2028/", "X-Number: 12345678901234567890", "X-Yes: true", `X-List: ["staff","a,b"]`, "X-Object: -1e5", "X-Id: 7"} {
+		if !strings.Contains(got, want+"\r\n") {
+			t.Errorf("the backend lacks %s:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "X-None") || strings.Contains(got, "Cookie") {
+		t.Errorf("the backend got\n%s", got)
+	}
+	g.reached("/staff", cookie(token))
+	g.expect(403, "/staff", cookie(strings.Replace(token, `"staff"`, `"staffs"`, 1)))
+	g.expect(403, "/staff", cookie(strings.Replace(token, `"list"`, `"lists"`, 1)))
+	g.expect(403, "/staff", cookie(strings.Replace(token, "567890,", "567891,", 1)))
+	g.expect(503, "/staff", strings.Replace(cookie(token), login.SessionCookie, login.TokensCookie, 1))
+}

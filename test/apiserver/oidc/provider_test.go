@@ -1,0 +1,74 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"gateway/internal/certtest"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/test/internal/testenv"
+)
+
+const clientSecret = "of the client"
+
+// dex is an OpenID provider, behind a server that can be down.
+type dex struct {
+	issuer string
+	// isDown says that nobody gets an answer.
+	isDown atomic.Bool
+	// exchanges are how often the client asked for tokens.
+	exchanges atomic.Int32
+}
+
+// startDex starts a provider that sends users back to a URL.
+func startDex(t *testing.T, authority *certtest.Authority, redirect string) *dex {
+	t.Helper()
+	own := testenv.OwnAddress(t)
+	address := net.JoinHostPort("127.0.0.1", itoa(haproxytest.FreePort(t)))
+	d := &dex{}
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.isDown.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		if r.URL.Path == "/token" {
+			_, secret, _ := r.BasicAuth()
+			if secret == url.QueryEscape(clientSecret) {
+				d.exchanges.Add(1)
+			}
+		}
+		to.ServeHTTP(w, r)
+	}))
+	listener, err := net.Listen("tcp", net.JoinHostPort(own, "0"))
+	must(t, err)
+	must(t, front.Listener.Close())
+	front.Listener = listener
+	pair := authority.Issue(t, nil, certtest.Addresses(net.ParseIP(own)))
+	front.TLS = tlsConfig(t, pair)
+	front.StartTLS()
+	t.Cleanup(front.Close)
+	d.issuer = front.URL
+	running := testenv.Start(t, []string{"CLIENT_SECRET=" + clientSecret}, server.BuildModule(t, "hack/dex"), "-address="+address, "-issuer="+d.issuer, "-redirect="+redirect)
+	testenv.Eventually(t, soon, "dex to answer", func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.issuer+"/.well-known/openid-configuration", nil)
+		if err != nil {
+			return err
+		}
+		response, err := front.Client().Do(request)
+		if err != nil {
+			return errors.Join(err, running.Running())
+		}
+		if response.StatusCode != http.StatusOK {
+			err = errors.New(response.Status)
+		}
+		return errors.Join(err, response.Body.Close())
+	})
+	return d
+}
