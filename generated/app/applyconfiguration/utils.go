@@ -149,6 +149,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.MirrorBackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ObjectReference"):
 		return &appv1.ObjectReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("OIDC"):
+		return &appv1.OIDCApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("OutlierDetection"):
 		return &appv1.OutlierDetectionApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("OverriddenResponse"):

@@ -95,6 +95,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: logins
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
     - name: namespaces
       type:
         list:
@@ -1271,6 +1279,60 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+- name: gateway.api.app.v1.OIDC
+  map:
+    fields:
+    - name: caCertificateRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: claimsToHeaders
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.JWTClaimHeader
+          elementRelationship: associative
+          keys:
+          - header
+    - name: clientID
+      type:
+        scalar: string
+      default: ""
+    - name: forwardToken
+      type:
+        scalar: string
+    - name: issuer
+      type:
+        scalar: string
+      default: ""
+    - name: loggedOutPath
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+    - name: requiredClaims
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.JWTRequiredClaim
+          elementRelationship: associative
+          keys:
+          - claim
+    - name: scopes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: secretRef
+      type:
+        namedType: gateway.api.app.v1.ObjectReference
+      default: {}
 - name: gateway.api.app.v1.ObjectReference
   map:
     fields:
@@ -1874,6 +1936,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: jwt
       type:
         namedType: gateway.api.app.v1.JWT
+    - name: oidc
+      type:
+        namedType: gateway.api.app.v1.OIDC
     - name: pathRegexRewrite
       type:
         namedType: gateway.api.app.v1.PathRegexRewrite

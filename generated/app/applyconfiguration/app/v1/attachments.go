@@ -14,10 +14,13 @@ type AttachmentsApplyConfiguration struct {
 	Namespaces []AttachedNamespaceApplyConfiguration `json:"namespaces,omitempty"`
 	// The ConfigMaps in the Gateway's namespace with the CA certificates that these objects name. The pods mount them.
 	ConfigMaps []ObjectReferenceApplyConfiguration `json:"configMaps,omitempty"`
-	// The Secrets in the Gateway's namespace with users or API keys that RouteFilters name. The pods mount them.
+	// The Secrets in the Gateway's namespace with users, API keys or keys of sessions that RouteFilters name. The pods
+	// mount them.
 	Users []ObjectReferenceApplyConfiguration `json:"users,omitempty"`
 	// Whether a BackendTLSPolicy has subjectAltNames. The pods have the container "keys" then, which verifies them.
 	VerifiesNames *bool `json:"verifiesNames,omitempty"`
+	// Those of the Secrets that logins at providers need.
+	Logins []ObjectReferenceApplyConfiguration `json:"logins,omitempty"`
 }
 
 // AttachmentsApplyConfiguration constructs a declarative configuration of the Attachments type for use with
@@ -70,5 +73,18 @@ func (b *AttachmentsApplyConfiguration) WithUsers(values ...*ObjectReferenceAppl
 // If called multiple times, the VerifiesNames field is set to the value of the last call.
 func (b *AttachmentsApplyConfiguration) WithVerifiesNames(value bool) *AttachmentsApplyConfiguration {
 	b.VerifiesNames = &value
+	return b
+}
+
+// WithLogins adds the given value to the Logins field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Logins field.
+func (b *AttachmentsApplyConfiguration) WithLogins(values ...*ObjectReferenceApplyConfiguration) *AttachmentsApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithLogins")
+		}
+		b.Logins = append(b.Logins, *values[i])
+	}
 	return b
 }

@@ -32,7 +32,7 @@ type ListenerApplyConfiguration struct {
 	// hostname: 443, if there is one. The listener then has no routes.
 	HTTPSRedirect *HTTPSRedirectApplyConfiguration `json:"httpsRedirect,omitempty"`
 	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a
-	// filter of the same type uses its own instead; one with BasicAuth, APIKey or JWT uses none of the listener's.
+	// filter of the same type uses its own instead; one with BasicAuth, APIKey, JWT or OIDC uses none of the listener's.
 	// Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the listener.
 	// Requests that no rule matches are answered with 404 before these filters.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`

@@ -42,6 +42,8 @@ type RuleFilterApplyConfiguration struct {
 	APIKey *APIKeyApplyConfiguration `json:"apiKey,omitempty"`
 	// Answer 401 to requests without a valid token.
 	JWT *JWTApplyConfiguration `json:"jwt,omitempty"`
+	// Let users through who have logged in at a provider.
+	OIDC *OIDCApplyConfiguration `json:"oidc,omitempty"`
 	// Answer 403 to requests that no rule of a list allows.
 	Authorization *AuthorizationApplyConfiguration `json:"authorization,omitempty"`
 	// Have a Service decide about each request.
@@ -162,6 +164,14 @@ func (b *RuleFilterApplyConfiguration) WithAPIKey(value *APIKeyApplyConfiguratio
 // If called multiple times, the JWT field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithJWT(value *JWTApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.JWT = value
+	return b
+}
+
+// WithOIDC sets the OIDC field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OIDC field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithOIDC(value *OIDCApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.OIDC = value
 	return b
 }
 
