@@ -205,6 +205,7 @@ func keysProgram(dir string, paths ir.Paths) (*exec.Cmd, error) {
 	}
 	if err := volume.Replace(secrets, map[string][]byte{
 		usersSecret + "/" + certificates.UsersFile: []byte(usersFile), usersSecret + "/" + certificates.APIKeysFile: []byte("shop:" + passwords.Hash(apiKey)),
+		usersSecret + "/" + certificates.SessionKeysFile: []byte(sessionKey),
 	}); err != nil {
 		return nil, err
 	}

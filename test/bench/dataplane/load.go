@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,18 @@ type request struct {
 	host, path string
 	headers    []string
 	body       string
+}
+
+// lines are the headers, of which one of a request replaces the usual one.
+func (r request) lines() []string {
+	var all []string
+	for _, line := range usual {
+		name, _, _ := strings.Cut(line, ":")
+		if !slices.ContainsFunc(r.headers, func(own string) bool { return strings.HasPrefix(own, name+":") }) {
+			all = append(all, line)
+		}
+	}
+	return append(all, r.headers...)
 }
 
 // usual are the header lines of every request: about what a browser sends.
@@ -76,7 +89,7 @@ func newLoad(proto protocol, port int, o options, requests []request) *load {
 		if r.body != "" {
 			method = "POST "
 		}
-		lines := append([]string{method + r.path + " HTTP/1.1", "Host: " + r.host}, append(usual, r.headers...)...)
+		lines := append([]string{method + r.path + " HTTP/1.1", "Host: " + r.host}, r.lines()...)
 		l.texts = append(l.texts, []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"+r.body))
 	}
 	return l
@@ -174,7 +187,7 @@ func (l *load) clientHTTP2(conn net.Conn) (client, error) {
 		if err != nil {
 			return err
 		}
-		for _, line := range append(usual, r.headers...) {
+		for _, line := range r.lines() {
 			name, value, _ := strings.Cut(line, ": ")
 			req.Header.Set(name, value)
 		}

@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/login"
 	"gateway/internal/passwords"
 )
 
@@ -108,7 +109,7 @@ func accessPolicies() []policy {
 			haproxy: `
     http-request deny deny_status 403 if { path_beg /internal /admin } or { method PUT DELETE } or !{ src 127.0.0.0/8 10.0.0.0/8 }`,
 		},
-		token(jose.RS256), token(jose.ES256),
+		token(jose.RS256), token(jose.ES256), session(),
 		{
 			name: "concurrent requests", filter: `{type: RateLimit, rateLimit: {concurrent: {requests: 1000}}}`,
 			haproxy: `
@@ -178,6 +179,28 @@ func ranges(format string) string {
 		fmt.Fprintf(&all, format, fmt.Sprintf("10.%d.%d.0/24", i/250, i%250))
 	}
 	return all.String()
+}
+
+// sessionKey is the key of sessions.
+const sessionKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+// session returns the policy of users who have logged in, with a session as a provider with a few claims makes it.
+func session() policy {
+	const issuer = "https://id.example.com"
+	keys, _ := login.ParseKeys([]byte(sessionKey))
+	later := time.Now().Add(24 * time.Hour)
+	claims, err := login.Claims(map[string]json.RawMessage{
+		"sub": json.RawMessage(`"0-385-28089-0"`), "email": json.RawMessage(`"alice@example.com"`), "email_verified": json.RawMessage("true"),
+		"groups": json.RawMessage(`["staff", "admins"]`), "name": json.RawMessage(`"Alice"`),
+	})
+	must(err)
+	sealed := keys.Seal(login.ForHAProxy, login.Settings{Issuer: issuer, ClientID: "shop", Secret: usersSecret}.SessionBinding(),
+		[]byte(login.Session{End: later, Renew: later, Claims: claims}.Text()))
+	return policy{
+		name:    "a session",
+		filter:  `{type: OIDC, oidc: {issuer: "` + issuer + `", clientID: shop, secretRef: {name: ` + usersSecret + `}, claimsToHeaders: [{claim: email, header: X-Email}]}}`,
+		headers: []string{"Cookie: session=0123456789abcdef0123456789abcdef; " + login.SessionCookie + "=" + sealed},
+	}
 }
 
 // token returns the policy that a request has to have a token that is signed by an algorithm.
