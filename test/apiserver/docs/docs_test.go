@@ -27,7 +27,7 @@ var server *testenv.Server
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
 // foreign are the groups of kinds that the API server of the tests does not have. Their objects are only parsed.
-var foreign = map[string]bool{"cert-manager.io": true, "keda.sh": true, "monitoring.coreos.com": true}
+var foreign = map[string]bool{"cert-manager.io": true, "flagger.app": true, "keda.sh": true, "monitoring.coreos.com": true}
 
 // ofCluster are the kinds of objects without a namespace.
 var ofCluster = map[string]bool{"Namespace": true, "GatewayClass": true, "IngressClass": true}

@@ -89,7 +89,7 @@ func (r *run) noteRefusal(err error) {
 // never are the string fields that cannot hold anything hostile: durations, ranges of addresses, and fields that admit
 // plain characters only.
 var never = regexp.MustCompile(
-	`timeouts\.|Timeout$|[iI]nterval$|timeout$|clockSkew$|slowStart$|trustedProxies|clientAddress\.|contentTypes\[\]$|oidc\.path$|claimsToHeaders\[\]\.header$`)
+	`timeouts\.|Timeout$|[iI]nterval$|timeout$|clockSkew$|slowStart$|trustedProxies|clientAddress\.|authorization\.rules\[\]\.addresses|contentTypes\[\]$|oidc\.path$|claimsToHeaders\[\]\.header$`)
 
 // TestNever compares the list of fields that cannot hold anything hostile with what their schemas admit. What a
 // trustedProxies has to be, only CEL says.
