@@ -202,15 +202,15 @@ func compare(t *testing.T, file string, site *cli.Site) {
 	}
 }
 
-// foretold returns the answers that explain says there may be, as Send has them. The backends here speak no TLS, and
-// nobody has keys at URLs: both are answered with 503.
+// foretold returns the answers that explain says there may be, as Send has them. The backends here speak no TLS,
+// nobody has keys at URLs, and no program logs users in: all are answered with 503.
 func foretold(e *explain.Explanation, table routing.Table) map[string]bool {
 	want := map[string]bool{}
 	for _, policy := range table.Policies {
 		want["503"] = want["503"] || policy.TLS != nil
 	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		want["503"] = want["503"] || rule.JWT != nil && slices.ContainsFunc(rule.JWT.Issuers, func(i model.Issuer) bool { return i.KeysFrom.URL != "" })
+		want["503"] = want["503"] || rule.OIDC != nil || rule.JWT != nil && slices.ContainsFunc(rule.JWT.Issuers, func(i model.Issuer) bool { return i.KeysFrom.URL != "" })
 	})
 	if status, _, ok := strings.Cut(e.Answer, ": "); ok && len(status) == 3 {
 		want[status] = true
