@@ -31,9 +31,10 @@ const (
 	UsersFile = "auth"
 	// APIKeysFile is the same for names of clients and hashes of their keys.
 	APIKeysFile = "api-keys"
-	// SessionKeysFile is the same for keys of sessions. ClientSecretFile, beside it, is what providers know a client by:
-	// neither HAProxy nor gateway-keys has it.
-	SessionKeysFile, ClientSecretFile = "session-keys", "client-secret"
+	// SessionKeysFile is the same for keys of sessions.
+	SessionKeysFile = "session-keys"
+	// ClientSecretFile, beside it, is what providers know a client by: neither HAProxy nor gateway-keys has it.
+	ClientSecretFile = "client-secret"
 	// ProblemSuffix ends the name of the file beside one of these that is what ProblemFile is to a certificate.
 	ProblemSuffix = "-problem"
 	// APIKeysMap is the file for HAProxy with all of these, in a directory that has the name of no Secret.

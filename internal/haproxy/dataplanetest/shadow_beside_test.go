@@ -130,7 +130,7 @@ func TestShadowOfTooManyBodies(t *testing.T) {
 	eventually(t, "one more is on its way", func() bool { return g.arrived(t) == "1025" })
 	_, _ = io.WriteString(more, "0\r\n\r\n")
 	got, err := http.ReadResponse(bufio.NewReader(more), nil)
-	if err != nil || got.StatusCode != 200 {
+	if err != nil || got.StatusCode != http.StatusOK {
 		t.Fatalf("one more gets %v, %v", got, err)
 	}
 	_ = got.Body.Close()

@@ -234,8 +234,8 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 	return socket
 }
 
-// startLogin starts gateway-login, with the Secrets that the commands made. It returns its socket, "" if there is no use
-// for it.
+// startLogin starts gateway-login, with the Secrets that the commands made. It returns its socket, "" if there is no
+// use for it.
 func (s *stage) startLogin(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) string {
 	t.Helper()
 	names := proxypod.MountsOf(gateway).Logins

@@ -103,13 +103,7 @@ func accessPolicies() []policy {
 			files:   map[string]string{"api-keys": passwords.Hash(apiKey) + " shop\n"},
 			headers: []string{"X-API-Key: " + apiKey},
 		},
-		{
-			name: "three rules of access", filter: `{type: Authorization, authorization: {rules: [{action: Deny, paths: [/internal, /admin]}, ` +
-				`{action: Deny, methods: [PUT, DELETE]}, {action: Allow, addresses: [127.0.0.0/8, 10.0.0.0/8]}]}}`,
-			haproxy: `
-    http-request deny deny_status 403 if { path_beg /internal /admin } or { method PUT DELETE } or !{ src 127.0.0.0/8 10.0.0.0/8 }`,
-		},
-		token(jose.RS256), token(jose.ES256), session(),
+		authorization(), token(jose.RS256), token(jose.ES256), session(),
 		{
 			name: "concurrent requests", filter: `{type: RateLimit, rateLimit: {concurrent: {requests: 1000}}}`,
 			haproxy: `
@@ -120,6 +114,16 @@ func accessPolicies() []policy {
     limit_conn_zone $binary_remote_addr zone=connections:10m;
     limit_conn connections 1000;`,
 		},
+	}
+}
+
+// authorization returns the policy of three rules.
+func authorization() policy {
+	return policy{
+		name: "three rules of access", filter: `{type: Authorization, authorization: {rules: [{action: Deny, paths: [/internal, /admin]}, ` +
+			`{action: Deny, methods: [PUT, DELETE]}, {action: Allow, addresses: [127.0.0.0/8, 10.0.0.0/8]}]}}`,
+		haproxy: `
+    http-request deny deny_status 403 if { path_beg /internal /admin } or { method PUT DELETE } or !{ src 127.0.0.0/8 10.0.0.0/8 }`,
 	}
 }
 

@@ -263,7 +263,7 @@ func TestExplainShadow(t *testing.T) {
 
 // TestExplainClients asks on behalf of clients that have access, and others. What may refuse a request is named in the
 // order in which HAProxy asks it.
-func TestExplainClients(t *testing.T) {
+func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 	file := clitest.WriteFile(t, "clients.yaml", clientsGateway)
 	const clients = "filter    ClientAddress: clients from 10.0.0.0/8, 192.0.2.0/24, fd00::/8 and 1 more, not from 10.1.0.0/16, ::/0, else 403"
 	const unknown = "filter    explain does not know who the client is: see --client-address\n"
