@@ -33,7 +33,7 @@ const (
 	APIKeysFile = "api-keys"
 	// SessionKeysFile is the same for keys of sessions.
 	SessionKeysFile = "session-keys"
-	// ClientSecretFile, beside it, is what providers know a client by: neither HAProxy nor gateway-keys has it.
+	// ClientSecretFile is beside it. Providers know a client by it; neither HAProxy nor gateway-keys has it.
 	ClientSecretFile = "client-secret"
 	// ProblemSuffix ends the name of the file beside one of these that is what ProblemFile is to a certificate.
 	ProblemSuffix = "-problem"
