@@ -95,7 +95,7 @@ go_test() { go test -vet=off -ldflags='-s -w' "$@"; }
 unit_packages() {
     local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest |/kubectl-gateway/internal/(command|try) '
     [[ ${#slow[@]} == 0 ]] || others+='|/soak ' # which then needs a node
-    (cd "$1" && go list "${slow[@]}" -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}' ./...) | grep -vE "$others"
+    (cd "$1" && go list "${slow[@]}" -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}' ./...) | awk -v others="$others" '$0 !~ others'
 }
 
 api_server() {
