@@ -21,8 +21,6 @@ const (
 	secretSize, keySize = 32, 32
 	// idSize, nonceSize and tagSize are those of the parts of a sealed text, in bytes.
 	idSize, nonceSize, tagSize = 6, 12, 16
-	// maxTold is how many lines a message names.
-	maxTold = 5
 )
 
 // Purpose is what a sealed text is for. Each has keys of its own.
@@ -48,34 +46,19 @@ type Keys []Key
 // ParseKeys reads a file with keys: lines of 64 hexadecimal digits. problem names the lines that cannot be used, "" if
 // all can.
 func ParseKeys(content []byte) (keys Keys, problem string) {
-	var wrong []string
-	for i, line := range strings.Split(string(content), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
+	problem = certificates.ParseLines(certificates.SessionKeysFile, content, "key", "be used", func(line string) string {
 		secret, err := hex.DecodeString(line)
 		if err != nil || len(secret) != secretSize {
-			wrong = append(wrong, fmt.Sprintf("line %d has not %d hexadecimal digits", i+1, 2*secretSize))
-			continue
+			return fmt.Sprintf("has not %d hexadecimal digits", 2*secretSize)
 		}
 		key := newKey(secret)
 		if slices.ContainsFunc(keys, func(other Key) bool { return other.ID == key.ID }) {
-			wrong = append(wrong, fmt.Sprintf("line %d has the key of an earlier line", i+1))
-			continue
+			return "has the key of an earlier line"
 		}
 		keys = append(keys, key)
-	}
-	told := strings.Join(wrong[:min(maxTold, len(wrong))], ", ")
-	switch {
-	case len(keys) == 0 && told == "":
-		return nil, certificates.SessionKeysFile + " holds no key"
-	case len(keys) == 0:
-		return nil, "no key in " + certificates.SessionKeysFile + " can be used: " + told
-	case told != "":
-		return keys, "some keys in " + certificates.SessionKeysFile + " cannot be used: " + told
-	}
-	return keys, ""
+		return ""
+	})
+	return keys, problem
 }
 
 func newKey(secret []byte) Key {

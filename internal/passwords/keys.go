@@ -20,16 +20,8 @@ var clientName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0
 // hexadecimal. problem is as that of Parse.
 func ParseKeys(content []byte) (keys Keys, problem string) {
 	keys = Keys{}
-	wrong := eachLine(content, keys.add)
-	switch {
-	case len(keys) == 0 && wrong == "":
-		return keys, certificates.APIKeysFile + " holds no key"
-	case len(keys) == 0:
-		return keys, "no key in " + certificates.APIKeysFile + " can be used: " + wrong
-	case wrong != "":
-		return keys, "some keys in " + certificates.APIKeysFile + " cannot be used: " + wrong
-	}
-	return keys, ""
+	problem = certificates.ParseLines(certificates.APIKeysFile, content, "key", "be used", keys.add)
+	return keys, problem
 }
 
 // add adds the key of a line. It returns what is wrong with the line, "" if nothing is.

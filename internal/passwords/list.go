@@ -3,7 +3,6 @@ package passwords
 import (
 	"crypto/sha512"
 	"crypto/subtle"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,8 +20,6 @@ const (
 	maxName, maxPassword = 256, 1024
 	// maxCost and maxRounds bound how long it takes to check a password: about a second.
 	maxCost, minRounds, defaultRounds, maxRounds = 14, 1000, 5000, 1_000_000
-	// maxTold is how many lines a message names.
-	maxTold = 5
 )
 
 // List are the users who may log in. The zero List has none.
@@ -53,36 +50,8 @@ var (
 // their numbers and not their content; "" if all can.
 func Parse(content []byte) (list List, problem string) {
 	list.hashes = map[string]hash{}
-	wrong := eachLine(content, list.add)
-	switch {
-	case list.IsEmpty() && wrong == "":
-		return list, certificates.UsersFile + " holds no user"
-	case list.IsEmpty():
-		return list, "no user in " + certificates.UsersFile + " can log in: " + wrong
-	case wrong != "":
-		return list, "some users in " + certificates.UsersFile + " cannot log in: " + wrong
-	}
-	return list, ""
-}
-
-// eachLine calls add for the lines of a file, which returns what is wrong with one. wrong names such lines, "" if there
-// are none.
-func eachLine(content []byte, add func(line string) (problem string)) (wrong string) {
-	var all []string
-	for i, line := range strings.Split(string(content), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if reason := add(line); reason != "" {
-			all = append(all, fmt.Sprintf("line %d %s", i+1, reason))
-		}
-	}
-	more := ""
-	if len(all) > maxTold {
-		more = fmt.Sprintf(", and %d more lines", len(all)-maxTold)
-	}
-	return strings.Join(all[:min(len(all), maxTold)], ", ") + more
+	problem = certificates.ParseLines(certificates.UsersFile, content, "user", "log in", list.add)
+	return list, problem
 }
 
 // add adds the user of a line. It returns what is wrong with the line, "" if nothing is.
