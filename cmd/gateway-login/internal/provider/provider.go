@@ -29,9 +29,9 @@ const (
 )
 
 // RefusedError is why a provider refuses something. All other errors mean that it did not answer as it should.
-type RefusedError struct{ reason string }
+type RefusedError struct{ Reason string }
 
-func (e *RefusedError) Error() string { return "the provider refuses it: " + e.reason }
+func (e *RefusedError) Error() string { return "the provider refuses it: " + e.Reason }
 
 // Provider is one that has answered.
 type Provider struct {
@@ -129,9 +129,6 @@ func discover(issuer string, authorities []byte) (*Provider, error) {
 	}
 	return p, nil
 }
-
-// Refused returns a RefusedError.
-func Refused(reason string) error { return &RefusedError{reason} }
 
 // LogoutURL returns where a user logs out, who comes back to another URL then. The ID token says who it is; "": nobody
 // does.

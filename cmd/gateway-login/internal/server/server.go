@@ -55,7 +55,7 @@ func redirect(location string, cookies ...*http.Cookie) answer {
 	return answer{status: http.StatusFound, location: location, cookies: cookies}
 }
 
-// Serve answers questions until ctx ends.
+// ServeHTTP answers a question.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()

@@ -83,7 +83,7 @@ const (
 	// renewedTime is how long the result of a renewal is for all who come with the same refresh token, which the provider
 	// may take only once: the other tabs of a browser. failedTime is the same for a failure.
 	renewedTime, failedTime = time.Minute, 5 * time.Second
-	// maxRenewals bounds how many results there are.
+	// maxRenewals is how many results there are before those whose time is over are forgotten.
 	maxRenewals = 4096
 )
 
@@ -113,16 +113,22 @@ func (s *Server) renew(ctx context.Context, v *visit, session login.Session, old
 			return answer{}, ctx.Err()
 		}
 	}
-	// Others wait for it, whatever becomes of this request.
+	// Others wait for it, whatever becomes of this request, also a panic.
+	r.err = errors.New("the renewal did not end")
+	defer s.renewals.finish(r, v.now)
 	r.got, r.err = s.refresh(context.WithoutCancel(ctx), v, session, old)
-	s.renewals.mu.Lock()
-	r.until = v.now.Add(renewedTime)
-	if r.err != nil {
-		r.until = v.now.Add(failedTime)
-	}
-	s.renewals.mu.Unlock()
-	close(r.done)
 	return r.got, r.err
+}
+
+// finish lets others have the result of a renewal.
+func (r *renewals) finish(one *renewal, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one.until = now.Add(renewedTime)
+	if one.err != nil {
+		one.until = now.Add(failedTime)
+	}
+	close(one.done)
 }
 
 // join returns the renewal for a key. isMine reports whether the caller has to do it.
@@ -159,11 +165,11 @@ func (s *Server) refresh(ctx context.Context, v *visit, session login.Session, o
 	}
 	switch {
 	case issued.ID == "" && session.Claims == "":
-		return answer{}, provider.Refused("it issues no ID token to a session that is lost")
+		return answer{}, &provider.RefusedError{Reason: "it issues no ID token to a session that is lost"}
 	case issued.ID == "":
 		issued.Subject = old.Subject
 	case issued.Subject != old.Subject:
-		return answer{}, provider.Refused("it renews the session of another user")
+		return answer{}, &provider.RefusedError{Reason: "it renews the session of another user"}
 	}
 	renewed, cookies, err := v.newSession(issued, session)
 	if err != nil {
