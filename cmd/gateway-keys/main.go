@@ -1,6 +1,6 @@
 // Command gateway-keys runs in a proxy pod beside HAProxy. It passes certificates on, with their keys to HAProxy
-// and without to the agent, if the two fit. It tells HAProxy whether users may log in, and which hashes of API keys
-// there are. It connects to endpoints whose certificates HAProxy cannot verify. It needs no API server.
+// and without to the agent, if the two fit. It tells HAProxy whether users may log in, which hashes of API keys there
+// are, and the keys of sessions. It connects to endpoints whose certificates HAProxy cannot verify. It needs no API server.
 package main
 
 import (
@@ -90,8 +90,8 @@ var errVersion = errors.New("version")
 
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
 func parse(k *keeper.Keeper, s *sockets, flags *flag.FlagSet, arguments []string) error {
-	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth and SECRET/api-keys")
-	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate, and API keys in "+certificates.APIKeysMap)
+	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys and SECRET/session-keys")
+	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate, API keys in "+certificates.APIKeysMap+", and keys of sessions in "+certificates.SessionKeysMap)
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` to pass them on to the agent in, without keys; SECRET/problem tells what is wrong with what the Secret holds now")
 	flags.StringVar(&s.relay, "relay-socket", "", "`file` of the socket where HAProxy has connections to endpoints made; empty: it makes all itself")

@@ -188,7 +188,7 @@ func refuseFraming(header schema) {
 // noName returns a pattern that no name of a header matches: it is what the API server says of one that is refused.
 func noName(what string) string { return "^any header but " + what + ", see kubectl explain$" }
 
-// refuse makes the API server refuse headers by their names. It tells of a pattern that no name has.
+// refuse makes the API server refuse headers by their names.
 func refuse(header schema, what, pattern string) {
 	header["anyOf"] = []any{schema{"pattern": noName(what)}, schema{"not": schema{"pattern": pattern}}}
 }

@@ -1,6 +1,9 @@
 package ir
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // The TLVs of the PROXY header with which HAProxy tells gateway-keys what to connect to, and how.
 const (
@@ -28,8 +31,7 @@ const RelayVerified = "verified"
 
 // relayTLV returns the option of a server that adds a TLV. value has nothing that Quote would change.
 func relayTLV(kind byte, value string) string {
-	const digits = "0123456789ABCDEF"
-	return "set-proxy-v2-tlv-fmt(0x" + string(digits[kind>>4]) + string(digits[kind&15]) + ") " + strings.ReplaceAll(value, "%", "%%")
+	return fmt.Sprintf("set-proxy-v2-tlv-fmt(0x%02X) %s", kind, strings.ReplaceAll(value, "%", "%%"))
 }
 
 // RelayTLV is a TLV.
