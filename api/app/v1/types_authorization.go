@@ -52,7 +52,8 @@ type AuthorizationRule struct {
 	// +kubebuilder:validation:MaxItems=32
 	Clients []ClientName `json:"clients,omitempty"`
 
-	// The token has each of these claims. The filter JWT has to be there, too. Otherwise, requests are answered with 500.
+	// The token or session has each of these claims. The filter JWT or OIDC has to be there, too. Otherwise, requests are
+	// answered with 500.
 	// +optional
 	// +listType=map
 	// +listMapKey=claim

@@ -41,6 +41,15 @@ spec:
                 secretRef: {name: login}
                 requiredClaims: [{claim: list, values: [staff]}, {claim: number, values: ["12345678901234567890"]}]
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /rules}}]
+          filters:
+            - {type: OIDC, oidc: {issuer: "https://id.example.com", clientID: shop, secretRef: {name: login}}}
+            - type: Authorization
+              authorization:
+                rules:
+                  - {action: Deny, paths: [/rules/deny], claims: [{claim: in.an.object, values: [any]}]}
+                  - {action: Allow, claims: [{claim: list, values: [staff]}, {claim: number, values: ["12345678901234567890"]}]}
+          backendRefs: [{name: web, port: 80}]
 backends: [{service: web, port: 80}]
 `
 
@@ -93,5 +102,11 @@ func TestClaimsOfSessions(t *testing.T) {
 	g.expect(403, "/staff", cookie(strings.Replace(token, `"staff"`, `"staffs"`, 1)))
 	g.expect(403, "/staff", cookie(strings.Replace(token, `"list"`, `"lists"`, 1)))
 	g.expect(403, "/staff", cookie(strings.Replace(token, "567890,", "567891,", 1)))
+	g.reached("/rules", cookie(token))
+	g.expect(403, "/rules", cookie(strings.Replace(token, `"staff"`, `"staffs"`, 1)))
+	g.expect(403, "/rules", cookie(strings.Replace(token, `"list"`, `"lists"`, 1)))
+	g.expect(403, "/rules", cookie(`{"list": {"list": ["staff"]}, "number": 12345678901234567890}`))
+	g.reached("/rules/deny", cookie(token))
+	g.expect(403, "/rules/deny", cookie(strings.Replace(token, "-1e5", `{"not": "read"}`, 1)))
 	g.expect(503, "/staff", strings.Replace(cookie(token), login.SessionCookie, login.TokensCookie, 1))
 }

@@ -108,8 +108,8 @@ func checkAuthorization(rule *routing.Rule) string {
 		one := &rule.Authorization.Rules[i]
 		isOdd := func(path string) bool { _, ok := routing.CanonicalPath(path); return !ok }
 		switch {
-		case len(one.Claims) > 0 && rule.JWT == nil:
-			return fmt.Sprintf("authorization.rules[%d] asks for claims, which needs a JWT: add one, or remove claims", i)
+		case len(one.Claims) > 0 && rule.JWT == nil && rule.OIDC == nil:
+			return fmt.Sprintf("authorization.rules[%d] asks for claims, which needs a JWT or an OIDC: add one, or remove claims", i)
 		case len(one.Clients) > 0 && !namesClients(rule):
 			return fmt.Sprintf("authorization.rules[%d] asks for clients, which needs an APIKey or a BasicAuth: add one, or remove clients", i)
 		case slices.ContainsFunc(one.Paths, isOdd):
@@ -121,7 +121,7 @@ func checkAuthorization(rule *routing.Rule) string {
 	return ""
 }
 
-// readClaims add the claims of a token to txn.authz_claims. A claim that is there, and is neither null nor an empty
+// readClaims add the claims of a token or session to txn.authz_claims. A claim that is there, and is neither null nor an empty
 // list, is unread if it is not a text or a list of texts. So are all claims where there is no valid token.
 func readClaims(env Env) []string {
 	claims := map[string]bool{}
