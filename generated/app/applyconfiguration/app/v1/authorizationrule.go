@@ -28,7 +28,8 @@ type AuthorizationRuleApplyConfiguration struct {
 	// The name of the client is one of these. The filter APIKey or BasicAuth has to be there, too. Otherwise, requests
 	// are answered with 500.
 	Clients []appv1.ClientName `json:"clients,omitempty"`
-	// The token has each of these claims. The filter JWT has to be there, too. Otherwise, requests are answered with 500.
+	// The token or session has each of these claims. The filter JWT or OIDC has to be there, too. Otherwise, requests are
+	// answered with 500.
 	Claims []JWTRequiredClaimApplyConfiguration `json:"claims,omitempty"`
 }
 
