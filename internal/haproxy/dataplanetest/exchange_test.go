@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // TestAnswersToQuestions: a refusal gets to the client as it is, however the Service sends it.
@@ -68,4 +70,54 @@ func TestKeptConnectionsOfQuestions(t *testing.T) {
 	ask()
 	eventually(t, "no connection is kept", func() bool { return len(kept()) == 0 })
 	ask()
+}
+
+// TestQuestionsAreSentOnce: whatever their answers are, and over connections that are kept, too. A Service that issues
+// something once may not be asked again, and a client would wait as often as connections are kept.
+func TestQuestionsAreSentOnce(t *testing.T) {
+	t.Parallel()
+	const refused, clients = "HTTP/1.1 403 Forbidden\r\n", 8
+	begins := map[string]string{
+		"hints": "HTTP/1.1 103 Early Hints\r\n\r\n", "length": refused + "Content-Length: 9\r\n\r\na", "chunk": refused + "Transfer-Encoding: chunked\r\n\r\n9\r\na",
+		"slow": refused + "Content-Length: 1000\r\n\r\n",
+	}
+	var begun sync.WaitGroup
+	a := startAuth(t, func(w http.ResponseWriter, r *http.Request) {
+		kind := r.Header.Get("Authorization")
+		if kind == "" {
+			begun.Done()
+			begun.Wait()
+			return
+		}
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = connection.Close() }()
+		_, err = connection.Write([]byte(begins[kind]))
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for kind == "slow" && err == nil {
+			<-tick.C
+			_, err = connection.Write([]byte("a"))
+		}
+	})
+	ask := func(kind string) int {
+		return newClient(t, a.ports[80]).send("GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: " + kind + "\r\n\r\n").Status
+	}
+	for _, kind := range []string{"hints", "length", "chunk", "slow"} {
+		begun.Add(clients)
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() { ask("") })
+		}
+		all.Wait()
+		for len(a.asked) > 0 {
+			<-a.asked
+		}
+		if got := ask(kind); got != 503 || len(a.asked) != 1 {
+			t.Errorf("%s: got %d, and the Service was asked %d times", kind, got, len(a.asked))
+		}
+	}
 }

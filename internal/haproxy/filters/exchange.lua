@@ -75,45 +75,57 @@ local function readBody(socket, answer, method)
   return body and #body == length and body
 end
 
--- Returns the answer, nil if there is none, whether the connection ends with it, and whether it was closed before.
-local function read(socket, method)
-  local answer, ends = {}, nil
+-- Returns the answer that begins with a line, nil if it is not whole, and whether the connection ends with it.
+local function read(socket, method, line)
+  local answer = {}
   repeat
-    local line = socket:receive("*l")
     answer.status = line and tonumber(string.match(line, "^HTTP/1%.%d (%d%d%d)"))
     answer.headers = answer.status and readHeaders(socket)
     if not answer.headers then
-      return nil, true, not line
+      return nil
     end
+    line = answer.status < 200 and socket:receive("*l")
   until answer.status >= 200
-  answer.body, ends = readBody(socket, answer, method)
-  return answer.body and answer, ends or answer.headers["connection"] ~= nil
+  local body, ends = readBody(socket, answer, method)
+  answer.body = body
+  return body and answer, ends or answer.headers["connection"] ~= nil
 end
 
-local function ask(socket, address, seconds, method, request)
+-- Sends a request, and returns the first line of the answer.
+local function ask(socket, seconds, request)
   socket:settimeout(seconds)
   socket:send(request)
-  local answer, ends, isClosed = read(socket, method)
-  if ends then
+  return socket:receive("*l")
+end
+
+-- Sends a request over a kept connection, and returns it with the first line of the answer. Some were closed meanwhile,
+-- which shows at once: then another one is tried. Where there was a wait, somebody may have got the request.
+local function askKept(address, seconds, request)
+  local socket, start = take(address), core.now().sec
+  while socket do
+    local isDone, line = pcall(ask, socket, seconds, request)
+    if isDone and line or core.now().sec - start > 2 then
+      return socket, line
+    end
     socket:close()
-  else
-    keep(address, socket)
+    socket = take(address)
   end
-  return answer, isClosed
 end
 
 -- Sends a request with this method to an address, and returns the answer: its status, headers and body; nil if there is
--- none within so many seconds. Values of headers are lists. If a kept connection is closed, another one is tried.
+-- none within so many seconds. Values of headers are lists. No more than one request gets to where the address leads.
 function exchange(address, seconds, method, request)
-  local socket = take(address)
-  while socket do
-    local isDone, answer, isClosed = pcall(ask, socket, address, seconds, method, request)
-    if isDone and not isClosed then
-      return answer
-    end
-    socket = take(address)
+  local socket, line = askKept(address, seconds, request)
+  if not socket then
+    socket = core.tcp()
+    socket:settimeout(seconds)
+    line = socket:connect(address) and ask(socket, seconds, request)
   end
-  socket = core.tcp()
-  socket:settimeout(seconds)
-  return socket:connect(address) and (ask(socket, address, seconds, method, request)) or nil
+  local isRead, answer, ends = pcall(read, socket, method, line)
+  if isRead and answer and not ends then
+    keep(address, socket)
+  else
+    socket:close()
+  end
+  return isRead and answer or nil
 end
