@@ -150,7 +150,7 @@ const (
 )
 
 // authorizationExpression returns the expression for the requests that meet a rule, after the name of the list. A rule
-// that denies also is for what is not known.
+// that denies also is for what is not known, and for methods in another case, which some backends take for the same.
 func authorizationExpression(rule *model.AuthorizationRule, claims []string) string {
 	var b strings.Builder
 	b.WriteString(`\n`)
@@ -164,7 +164,11 @@ func authorizationExpression(rule *model.AuthorizationRule, claims []string) str
 			b.WriteString(`(?:` + strings.Join(texts, "|") + `|)\n`)
 		}
 	}
-	line(quoteAll(rule.Methods))
+	methods := quoteAll(rule.Methods)
+	if !rule.Allow && len(methods) > 0 {
+		methods = []string{"(?i:" + strings.Join(methods, "|") + ")"}
+	}
+	line(methods)
 	var addresses []string
 	for _, prefix := range rule.Addresses {
 		digits, prefixes := hexPrefixes(prefix.Masked())
@@ -286,7 +290,8 @@ func NotAllowed(rule *routing.Rule, facts Facts) string {
 // meets reports whether a request meets a rule, and whether that is known.
 func (f Facts) meets(rule *model.AuthorizationRule) (meets, isKnown bool) {
 	isKnown = true
-	if len(rule.Methods) > 0 && !slices.Contains(rule.Methods, f.Method) {
+	isMethod := func(method string) bool { return method == f.Method || !rule.Allow && strings.EqualFold(method, f.Method) }
+	if len(rule.Methods) > 0 && !slices.ContainsFunc(rule.Methods, isMethod) {
 		return false, true
 	}
 	if len(rule.Paths) > 0 && !slices.ContainsFunc(rule.Paths, func(path string) bool { return isBelow(f.Path, path, !rule.Allow) }) {
