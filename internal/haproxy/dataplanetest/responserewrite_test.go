@@ -82,3 +82,18 @@ func TestResponseRewrite(t *testing.T) {
 		}
 	}
 }
+
+// TestLongResponseRewrite: an answer that is as long as any takes little time. HAProxy gives up when a program goes on
+// for about a second, and ends with all connections.
+func TestLongResponseRewrite(t *testing.T) {
+	t.Parallel()
+	cookie := "a=b; Path=/" + strings.Repeat(" ", 24<<10) + "x; Path="
+	app := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Set-Cookie", cookie+"/app") }
+	g := startGatewayWith(t, rendertest.Parse(t, responseRewriteWorld), func(in *render.Input) {
+		in.Backends[routing.Backend{Service: "app", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, app, nil)}}
+	})
+	got := newClient(t, g.ports[80]).send(get("x", "/all"))
+	if end, ok := strings.CutPrefix(got.Header.Get("Set-Cookie"), cookie); got.Status != 200 || !ok || end != "/" {
+		t.Errorf("got %d, and a cookie that ends with %q", got.Status, end)
+	}
+}

@@ -22,7 +22,8 @@ local function domain(text, from, to)
   return string.lower(name) == from and dot .. to or text
 end
 
--- Changes the values of a header.
+-- Changes the values of a header. Patterns take time in proportion to a value: HAProxy cannot interrupt them, and ends
+-- when one goes on for about a second.
 local function change(http, name, values, f)
   local all = {}
   for i = 0, #values do
@@ -50,7 +51,7 @@ local function rewrite(txn)
     change(txn.http, "set-cookie", headers["set-cookie"], function(cookie)
       return (string.gsub(cookie, "(;%s*(%a+)%s*=%s*)([^;]*)", function(before, name, value)
         local attribute = attributes[string.lower(name)]
-        return attribute and before .. attribute(string.match(value, "^(.-)%s*$"))
+        return attribute and before .. attribute(string.match(value, "^(.*%S)") or "")
       end))
     end)
   end
