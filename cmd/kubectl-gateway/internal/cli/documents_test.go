@@ -26,14 +26,36 @@ func TestJSON(t *testing.T) {
 
 func TestPlain(t *testing.T) {
 	for problem, want := range map[string]string{
-		`spec.w: Invalid value: -9: spec.w in body should be greater than or equal to 0`:              "spec.w: Invalid value: -9: should be greater than or equal to 0",
-		`spec.x: Invalid value: "it's": spec.x in body should match '^[!-~]+$'`:                       `spec.x: Invalid value: "it's": should match '^[!-~]+$'`,
-		`spec.x: Invalid value: "b": spec.x in body should match '^` + strings.Repeat("a", 60) + `$'`: `spec.x: Invalid value: "b": has not the form that it must have: see kubectl explain`,
-		`<nil>: Invalid value: "": "spec.p" must validate at least one schema (anyOf); spec.p: wrong`: "spec.p: wrong",
-		`<nil>: Invalid value: "": "spec.p" must validate at least one schema (anyOf)`:                `<nil>: Invalid value: "": "spec.p" must validate at least one schema (anyOf)`,
+		`spec.w: Invalid value: -9: spec.w in body should be greater than or equal to 0`:                               "spec.w: Invalid value: -9: should be greater than or equal to 0",
+		`spec.x: Invalid value: "it's": spec.x in body should match '^[!-~]+$'`:                                        `spec.x: Invalid value: "it's": should match '^[!-~]+$'`,
+		`spec.x: Invalid value: "b": spec.x in body should match '^` + strings.Repeat("a", 60) + `$'`:                  `spec.x: Invalid value: "b": has not the form that it must have: see kubectl explain`,
+		`<nil>: Invalid value: "": "spec.p" must validate at least one schema (anyOf); spec.p: wrong`:                  "spec.p: wrong",
+		`<nil>: Invalid value: "": "spec.p" must validate at least one schema (anyOf)`:                                 `<nil>: Invalid value: "": "spec.p" must validate at least one schema (anyOf)`,
+		`spec.x: Invalid value: "Te": should match '^any header but those that frame a message, see kubectl explain$'`: `spec.x: Invalid value: "Te": must be any header but those that frame a message: see kubectl explain`,
 	} {
 		if got := Plain(problem); got != want {
 			t.Errorf("%s\nbecomes\n%s, want\n%s", problem, got, want)
+		}
+	}
+}
+
+// TestForms: a long expression of the CRDs becomes an example of what it is for.
+func TestForms(t *testing.T) {
+	const name = `[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
+	for pattern, want := range map[string]string{
+		`^([0-9]{1,3}(\.[0-9]{1,3}){3}/([0-9]|[12][0-9]|3[0-2])|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/([0-9]|[1-9][0-9]))$`: "10.0.0.0/8",
+		`^/([-A-Za-z0-9._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2})*$`:                                       "/shop",
+		`^(` + name + `/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`:                                              "example.com/name",
+		`^([A-Za-z0-9_:@-]|\\[.])+([.]([A-Za-z0-9_:@-]|\\[.])+)*$|^https?://([A-Za-z0-9:-]|\\[.])+$`:                "realm.roles",
+		`^` + name + `$`:                 "shop.example.com",
+		`^\*\.` + name + `$`:             "*.example.com",
+		`^https?://` + name + `$`:        "https://shop.example.com",
+		`^` + name + `:[1-9][0-9]{0,4}$`: "shop.example.com:8080",
+		`^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+))))?$`: "100Mi",
+	} {
+		want = "spec.x: must have a form like " + want + ": see kubectl explain"
+		if got := Plain("spec.x: should match '" + pattern + "'"); got != want {
+			t.Errorf("%s becomes\n%s, want\n%s", pattern, got, want)
 		}
 	}
 }

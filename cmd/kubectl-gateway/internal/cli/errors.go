@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -96,19 +96,27 @@ var (
 	// inBody is where the API server names a field again, and anyOf where it announces another problem.
 	inBody = regexp.MustCompile(`: \S+ in body `)
 	anyOf  = regexp.MustCompile(`<nil>: Invalid value: "": "\S+" must validate [a-z ]+ \(\w+\)[;,] `)
-	// longPattern is an expression that helps nobody.
+	// longPattern is an expression that helps nobody, and words what stands in place of one.
 	longPattern = regexp.MustCompile(`should match '(\S{60,})'`)
-	// forms are examples of what long patterns are for, the rarest first.
-	forms = []string{"10.0.0.0/8", "/shop", "100Mi", "shop.example.com", "*.example.com", "https://shop.example.com", "example.com/name"}
+	words       = regexp.MustCompile(`should match '\^(any .*?), see kubectl explain\$'`)
+	// forms are examples of what long patterns are for. An expression for one may accept those after it, too. accepts is
+	// what tells it from others, if the example does not.
+	forms = []struct{ example, accepts string }{
+		{"/shop", ""}, {"example.com/name", ""}, {"10.0.0.0/8", ""}, {"realm.roles", `realm\.roles`}, {"shop.example.com", ""},
+		{"*.example.com", ""}, {"https://shop.example.com", ""}, {"shop.example.com:8080", ""}, {"100Mi", ""},
+	}
 )
 
 // Plain returns the API server's objection to an object, without the parts that help nobody.
 func Plain(problem string) string {
 	problem = inBody.ReplaceAllString(anyOf.ReplaceAllString(problem, ""), ": ")
+	problem = words.ReplaceAllString(problem, "must be $1: see kubectl explain")
 	return longPattern.ReplaceAllStringFunc(problem, func(text string) string {
 		pattern, err := regexp.Compile(longPattern.FindStringSubmatch(text)[1])
-		if i := slices.IndexFunc(forms, func(form string) bool { return err == nil && pattern.MatchString(form) }); i >= 0 {
-			return "must have a form like " + forms[i] + ": see kubectl explain"
+		for _, form := range forms {
+			if err == nil && pattern.MatchString(cmp.Or(form.accepts, form.example)) {
+				return "must have a form like " + form.example + ": see kubectl explain"
+			}
 		}
 		return "has not the form that it must have: see kubectl explain"
 	})
