@@ -95,6 +95,8 @@ func (a *Action) KnowsUsers() bool {
 	return a.BasicAuth != nil || a.APIKey != nil || a.JWT != nil || a.OIDC != nil || a.ExternalAuth != nil
 }
 
+const noRange = "is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8"
+
 // Invalid returns the parts of the filters that cannot be carried out, "" if there are none.
 func (a *Action) Invalid() string {
 	if a.Refused != "" {
@@ -103,16 +105,16 @@ func (a *Action) Invalid() string {
 	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }
 	if a.Clients != nil {
 		if i := slices.IndexFunc(a.Clients.Allow, isInvalid); i >= 0 {
-			return fmt.Sprintf("clientAddress.allow[%d] is no range of addresses", i)
+			return fmt.Sprintf("clientAddress.allow[%d] "+noRange, i)
 		}
 		if i := slices.IndexFunc(a.Clients.Deny, isInvalid); i >= 0 {
-			return fmt.Sprintf("clientAddress.deny[%d] is no range of addresses", i)
+			return fmt.Sprintf("clientAddress.deny[%d] "+noRange, i)
 		}
 	}
 	if a.Authorization != nil {
 		for i := range a.Authorization.Rules {
 			if j := slices.IndexFunc(a.Authorization.Rules[i].Addresses, isInvalid); j >= 0 {
-				return fmt.Sprintf("authorization.rules[%d].addresses[%d] is no range of addresses", i, j)
+				return fmt.Sprintf("authorization.rules[%d].addresses[%d] "+noRange, i, j)
 			}
 		}
 	}

@@ -127,7 +127,7 @@ routes:
 	for _, problem := range problems {
 		got = append(got, problem.Listener+": "+problem.Message)
 	}
-	const rest = "clientAddress.deny[0] is no range of addresses"
+	const rest = "clientAddress.deny[0] is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8"
 	want := []string{
 		`: httpsRedirect of listener "b": requests for rules[0] are answered with 500: with the filters of its listener, ` + rest,
 		`: route "r": requests for rules[0] are answered with 500: with the filters of its listener, ` + rest,

@@ -56,8 +56,8 @@ func TestFiltersThatAreTooLong(t *testing.T) {
 func TestRangesThatCannotBeRead(t *testing.T) {
 	for ranges, want := range map[string]string{
 		"allow: [10.0.0.0/8], deny: [fd00::/8]":                     "",
-		"allow: [10.0.0.0/8, 999.0.0.0/8], deny: [10.0.0.0/33]":     "clientAddress.allow[1] is no range of addresses",
-		"deny: [10.0.0.0/8, fd00::/8, 'fe80::1%eth0/64', 10.0.0.1]": "clientAddress.deny[2] is no range of addresses",
+		"allow: [10.0.0.0/8, 999.0.0.0/8], deny: [10.0.0.0/33]":     "clientAddress.allow[1] is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8",
+		"deny: [10.0.0.0/8, fd00::/8, 'fe80::1%eth0/64', 10.0.0.1]": "clientAddress.deny[2] is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8",
 	} {
 		compiled, problems := compileOne(t, "filters: [{type: ClientAddress, clientAddress: {"+ranges+"}}], backendRefs: [{name: a, port: 80}]")
 		isRefused := len(compiled.Targets) == 0 && len(problems) == 1 && strings.HasSuffix(problems[0].Message, "rules[0] are answered with 500: "+want)

@@ -237,7 +237,7 @@ func TestFiltersOfConfigs(t *testing.T) {
 		t.Errorf("got %q, want a Service that is not there", got)
 	}
 	config.Spec.Filters[0] = appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: []appv1.AddressRange{"300.0.0.0/8"}}}
-	if got := resolved(); got != "GatewayConfig: filters: clientAddress.deny[0] is no range of addresses" {
+	if got := resolved(); got != "GatewayConfig: filters: clientAddress.deny[0] is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8" {
 		t.Errorf("got %q, want a range that is none", got)
 	}
 }
