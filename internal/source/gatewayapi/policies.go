@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -341,7 +342,8 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 	case usable == 0 && unknown.reason != "":
 		accepted = unknown
 	case usable == 0:
-		accepted.no(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate, "no CA certificate can be used")
+		accepted.no(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate, "no CA certificate can be used: %s",
+			cmp.Or(resolved.message, "caCertificateRefs is empty"))
 	}
 	if accepted.reason == "" && len(policy.Spec.Options) > 0 {
 		accepted.no(gatewayv1.PolicyReasonInvalid, "options are not supported")
