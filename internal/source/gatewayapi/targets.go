@@ -2,11 +2,13 @@ package gatewayapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
 )
@@ -45,6 +47,18 @@ func (r *Result) IdleTargets() []IdleTarget {
 			if idle, why := t.isIdle(target, ref.SectionName, false); idle {
 				all = append(all, why.of(kindBackendPolicy, policy, i))
 			}
+		}
+	}
+	return all
+}
+
+// Strays returns the routes that have none of the parents, in the order of precedence.
+func (r *Result) Strays(parents map[Parent]bool) []Object {
+	var all []Object
+	for _, route := range slices.SortedFunc(maps.Values(r.t.routes), (*route).compare) {
+		hasParent := func(ref gatewayv1.ParentReference) bool { return parents[parentOf(ref, route.GetNamespace())] }
+		if !slices.ContainsFunc(route.parentRefs, hasParent) {
+			all = append(all, route.id)
 		}
 	}
 	return all

@@ -220,7 +220,7 @@ func (c *contents) site(gateway *appv1.Gateway) *Site {
 }
 
 // sites returns a site for each Gateway of the kinds of both groups whose class is ours. Of our own, those count that
-// are wanted. idle names targets of policies that these have no effect on.
+// are wanted. idle names targets of policies that these have no effect on, and routes without a Gateway of the files.
 func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []string) {
 	for _, gateway := range c.own {
 		if wanted(gateway) {
@@ -244,7 +244,30 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []
 			all = append(all, site)
 		}
 	}
+	if len(all) == 0 {
+		return nil, idle
+	}
+	for _, route := range result.Strays(c.parents()) {
+		const message = "%s %s/%s has no effect: spec.parentRefs names no Gateway or ListenerSet of the files: " +
+			"correct its name or namespace, or add it to the files"
+		idle = append(idle, fmt.Sprintf(message, route.Kind, route.Namespace, route.Name))
+	}
 	return all, idle
+}
+
+// parents returns the Gateways of the files, of whatever class, and the ListenerSets.
+func (c *contents) parents() map[gatewayapi.Parent]bool {
+	all := map[gatewayapi.Parent]bool{}
+	for _, gateway := range c.own {
+		all[gatewayapi.OwnParent(gateway.Namespace, gateway.Name)] = true
+	}
+	for _, gateway := range c.objects.Gateways {
+		all[gatewayapi.GatewayParent(gateway.Namespace, gateway.Name)] = true
+	}
+	for _, set := range c.objects.ListenerSets {
+		all[gatewayapi.Parent{Group: gatewayv1.GroupName, Kind: "ListenerSet", Namespace: set.Namespace, Name: set.Name}] = true
+	}
+	return all
 }
 
 // closeRefused closes the Gateways that the operator makes no proxies for, such as one whose GatewayConfig is missing:

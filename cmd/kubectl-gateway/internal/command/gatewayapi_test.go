@@ -368,3 +368,47 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 	}
 	clitest.Run(t, "", "explain", "-f", example, "-f", file, "http://shop.example.com/").Want(t, 0, "warning: ", "SecurityPolicy team/jwt")
 }
+
+// TestStrayRoutes: a route that names no Gateway of the files is named. One with another parent is not.
+func TestStrayRoutes(t *testing.T) {
+	content, err := os.ReadFile("../../../../artifacts/gateway-api/maintenance.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := string(content)
+	const parents = "parentRefs: [{name: closed}]"
+	const warning = "HTTPRoute default/closed has no effect: spec.parentRefs names no Gateway or ListenerSet of the files: " +
+		"correct its name or namespace, or add it to the files"
+	for other, isStray := range map[string]bool{
+		"parentRefs: [{name: close}]":                            true,
+		"parentRefs: [{name: closed, namespace: infra}]":         true,
+		"parentRefs: [{name: closed, group: app.example.com}]":   true,
+		"parentRefs: [{name: closed}, {name: closed, group: x}]": false,
+	} {
+		file := clitest.WriteFile(t, "objects.yaml", strings.Replace(example, parents, other, 1))
+		if isStray {
+			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 3, warning, "a part has no effect")
+			clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/").Want(t, 3, "warning: "+warning, "answer    404")
+		} else {
+			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 0, "HAProxy accepts it")
+		}
+	}
+	// -n leaves Gateways out, and they are in the files all the same.
+	const own = `
+---
+apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: own, namespace: infra}
+spec: {listeners: [{name: http, port: 81, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: other, namespace: default}
+spec: {parentRefs: [{group: app.example.com, name: own, namespace: infra}]}
+`
+	file := clitest.WriteFile(t, "objects.yaml", example+own)
+	result := clitest.Run(t, "", "render", "-n", "default", "-f", file, "--check")
+	if result.Want(t, 0); strings.Contains(result.Err, "spec.parentRefs") {
+		t.Errorf("a Gateway of another namespace is missed:\n%s", result.Err)
+	}
+}
