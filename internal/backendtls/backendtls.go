@@ -28,6 +28,8 @@ const (
 	connectTime = 5 * time.Second
 	// maxConnections is how many there are at a time: the memory of the container has room for them.
 	maxConnections = 1000
+	// lookInterval is how often a connection looks whether HAProxy is done with it.
+	lookInterval = time.Second
 	// logInterval is how often failures are logged.
 	logInterval = 10 * time.Second
 )
@@ -104,10 +106,31 @@ func carry(ctx context.Context, from net.Conn) error {
 		return nil
 	}
 	var sent sync.WaitGroup
+	done := make(chan struct{})
+	defer close(done)
+	go closeAfter(to, from, done)
 	sent.Go(func() { pass(to, reader, from) })
 	pass(from.(halfCloser), to, to)
 	sent.Wait()
 	return nil
+}
+
+// closeAfter closes a connection to an endpoint when HAProxy has closed its own for both directions. An endpoint that
+// hangs would keep it, and its place, for ever.
+func closeAfter(to *tls.Conn, from net.Conn, done <-chan struct{}) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			if isClosed(from) {
+				_ = to.Close()
+				return
+			}
+		}
+	}
 }
 
 // halfCloser is a connection that can be closed for one direction.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gateway/internal/backendtls"
 	"gateway/internal/certtest"
@@ -230,5 +232,43 @@ func greet(listener net.Listener) {
 				_, _ = conn.Write(slices.Concat([]byte("hello "), []byte(line)))
 			}
 		}()
+	}
+}
+
+// TestRelayedConnectionsEnd: when HAProxy is done with an endpoint that hangs, its connection ends, and makes place for
+// another one.
+func TestRelayedConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	ca := certtest.NewAuthority(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	ended := make(chan struct{}, 10)
+	certificate := pair(t, ca, "good.internal")
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(io.Discard, tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}}))
+				_, _ = io.Copy(io.Discard, conn) // it never answers, nor closes
+				ended <- struct{}{}
+				_ = conn.Close()
+			}()
+		}
+	}()
+	server := ir.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)}
+	g := startRelayed(t, ca, ", timeouts: {backendRequest: 100ms}", "", "", model.BackendTLS{DNSNames: []string{"good.internal"}}, server)
+	if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 504 {
+		t.Errorf("got %d", got.Status)
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection to the endpoint goes on")
 	}
 }
