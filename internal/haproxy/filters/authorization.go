@@ -290,7 +290,9 @@ func NotAllowed(rule *routing.Rule, facts Facts) string {
 // meets reports whether a request meets a rule, and whether that is known.
 func (f Facts) meets(rule *model.AuthorizationRule) (meets, isKnown bool) {
 	isKnown = true
-	isMethod := func(method string) bool { return method == f.Method || !rule.Allow && strings.EqualFold(method, f.Method) }
+	isMethod := func(method string) bool {
+		return method == f.Method || !rule.Allow && strings.EqualFold(method, f.Method)
+	}
 	if len(rule.Methods) > 0 && !slices.ContainsFunc(rule.Methods, isMethod) {
 		return false, true
 	}
