@@ -147,6 +147,7 @@ func TestFilter(t *testing.T) {
 	s.testOtherRules(browser)
 	s.testCallbacks()
 	s.testRenewal()
+	s.testSilentRenewal()
 	s.testTwoTabs()
 	s.testKeys()
 	s.testLogout()

@@ -1,8 +1,11 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +26,8 @@ type dex struct {
 	issuer string
 	// isDown says that nobody gets an answer.
 	isDown atomic.Bool
+	// isSilent says that it issues no ID token.
+	isSilent atomic.Bool
 	// exchanges are how often the client asked for tokens.
 	exchanges atomic.Int32
 }
@@ -34,6 +39,7 @@ func startDex(t *testing.T, authority *certtest.Authority, redirect string) *dex
 	address := net.JoinHostPort("127.0.0.1", itoa(haproxytest.FreePort(t)))
 	d := &dex{}
 	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	to.ModifyResponse = d.silence
 	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.isDown.Load() {
 			panic(http.ErrAbortHandler)
@@ -71,4 +77,20 @@ func startDex(t *testing.T, authority *certtest.Authority, redirect string) *dex
 		return errors.Join(err, response.Body.Close())
 	})
 	return d
+}
+
+// silence takes the ID token out of an answer.
+func (d *dex) silence(answer *http.Response) error {
+	if answer.Request.URL.Path != "/token" || !d.isSilent.Load() {
+		return nil
+	}
+	var all map[string]any
+	if err := json.NewDecoder(answer.Body).Decode(&all); err != nil {
+		return err
+	}
+	delete(all, "id_token")
+	text, err := json.Marshal(all)
+	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	answer.Header.Del("Content-Length")
+	return err
 }

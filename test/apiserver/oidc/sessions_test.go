@@ -300,6 +300,23 @@ func (s *loginSite) testRenewal() {
 	}
 }
 
+// testSilentRenewal: where the provider issues no ID token with new tokens, the claims of the session go on. Those of a
+// session that has ended do not go on by the tokens of another one.
+func (s *loginSite) testSilentRenewal() {
+	s.t.Helper()
+	browser := s.loggedIn()
+	s.dex.isSilent.Store(true)
+	defer s.dex.isSilent.Store(false)
+	for range 2 {
+		s.age(browser, -time.Hour, -time.Minute)
+		s.expect(http.StatusOK, browser, page)
+		s.expectKilgore("/orders?id=1")
+	}
+	ended := login.Session{End: time.Now().Add(-time.Minute), Renew: time.Now().Add(-time.Hour), Claims: `[{"groups":["admins"],"sub":"root"},"end"]`}
+	s.put(browser, login.SessionCookie, s.keys.Seal(login.ForHAProxy, s.settings.SessionBinding(), []byte(ended.Text())))
+	s.expectProvider(browser, page, aPage)
+}
+
 // testTwoTabs: tabs that renew a session at once all go on, though the provider takes a refresh token once.
 func (s *loginSite) testTwoTabs() {
 	s.t.Helper()

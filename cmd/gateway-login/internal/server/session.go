@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -62,7 +63,13 @@ func (v *visit) newSession(issued provider.Tokens, earlier login.Session) (sessi
 	if !fits(first) {
 		return login.Session{}, nil, &tooLargeError{len(first.Value)}
 	}
-	return session, []*http.Cookie{first, v.tokensCookie(tokens{issued.Subject, issued.ID, issued.Refresh})}, nil
+	return session, []*http.Cookie{first, v.tokensCookie(tokens{issued.Subject, issued.ID, issued.Refresh, hash(session.Claims)})}, nil
+}
+
+// hash returns what claims are known by.
+func hash(claims string) []byte {
+	sum := sha256.Sum256([]byte(claims))
+	return sum[:]
 }
 
 // tokensCookie returns the cookie for tokens. Without the ID token, the provider may ask users whether to log out.
@@ -164,8 +171,8 @@ func (s *Server) refresh(ctx context.Context, v *visit, session login.Session, o
 		return answer{}, err
 	}
 	switch {
-	case issued.ID == "" && session.Claims == "":
-		return answer{}, &provider.RefusedError{Reason: "it issues no ID token to a session that is lost"}
+	case issued.ID == "" && !bytes.Equal(old.Claims, hash(session.Claims)):
+		return answer{}, &provider.RefusedError{Reason: "it issues no ID token to a session that is lost, or of somebody else"}
 	case issued.ID == "":
 		issued.Subject = old.Subject
 	case issued.Subject != old.Subject:

@@ -94,6 +94,8 @@ func (v *visit) session() (session login.Session, isLive bool) {
 type tokens struct {
 	// Subject is who the user is, ID and Refresh are tokens.
 	Subject, ID, Refresh string
+	// Claims is the hash of the claims of the session that they are for.
+	Claims []byte
 }
 
 func (v *visit) tokens() (t tokens, ok bool) {
