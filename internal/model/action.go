@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -93,35 +92,6 @@ func (a *Action) Shadows(guard string) bool { return slices.Contains(a.Shadow, g
 // KnowsUsers reports whether the filters identify users, so that a response may be for one user only.
 func (a *Action) KnowsUsers() bool {
 	return a.BasicAuth != nil || a.APIKey != nil || a.JWT != nil || a.OIDC != nil || a.ExternalAuth != nil
-}
-
-const noRange = "is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8"
-
-// Invalid returns the parts of the filters that cannot be carried out, "" if there are none.
-func (a *Action) Invalid() string {
-	if a.Refused != "" {
-		return a.Refused
-	}
-	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }
-	if a.Clients != nil {
-		if i := slices.IndexFunc(a.Clients.Allow, isInvalid); i >= 0 {
-			return fmt.Sprintf("clientAddress.allow[%d] "+noRange, i)
-		}
-		if i := slices.IndexFunc(a.Clients.Deny, isInvalid); i >= 0 {
-			return fmt.Sprintf("clientAddress.deny[%d] "+noRange, i)
-		}
-	}
-	if a.Authorization != nil {
-		for i := range a.Authorization.Rules {
-			if j := slices.IndexFunc(a.Authorization.Rules[i].Addresses, isInvalid); j >= 0 {
-				return fmt.Sprintf("authorization.rules[%d].addresses[%d] "+noRange, i, j)
-			}
-		}
-	}
-	if a.JWT != nil && a.JWT.Unusable != "" {
-		return "jwt." + a.JWT.Unusable
-	}
-	return ""
 }
 
 // With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces

@@ -1,5 +1,12 @@
 package model
 
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
 // Problem is a part of a valid object that has no effect.
 type Problem struct {
 	// Origin is the object.
@@ -25,3 +32,32 @@ const (
 	// ReasonUnusedBackend: a policy is for a backend that no route refers to, and seems to be meant for another.
 	ReasonUnusedBackend Reason = "UnusedBackend"
 )
+
+// Invalid returns the parts of the filters that cannot be carried out, "" if there are none.
+func (a *Action) Invalid() string {
+	if a.Refused != "" {
+		return a.Refused
+	}
+	why := ""
+	if a.Clients != nil {
+		why = cmp.Or(noRange("clientAddress.allow", a.Clients.Allow), noRange("clientAddress.deny", a.Clients.Deny))
+	}
+	if a.Authorization != nil {
+		for i := range a.Authorization.Rules {
+			why = cmp.Or(why, noRange(fmt.Sprintf("authorization.rules[%d].addresses", i), a.Authorization.Rules[i].Addresses))
+		}
+	}
+	if why == "" && a.JWT != nil && a.JWT.Unusable != "" {
+		why = "jwt." + a.JWT.Unusable
+	}
+	return why
+}
+
+// noRange returns what is wrong with the ranges of a field, "" if nothing is.
+func noRange(field string, ranges []netip.Prefix) string {
+	i := slices.IndexFunc(ranges, func(p netip.Prefix) bool { return !p.IsValid() })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s[%d] is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8", field, i)
+}
