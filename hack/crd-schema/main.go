@@ -25,6 +25,9 @@ const (
 // literalPath is a path whose segments are none that requests are refused for.
 const literalPath = `^/(` + segment + `/)*(` + segment + `)?$`
 
+// withoutStars is such a path without stars. Whoever denies /admin/* means the paths below it, and would deny none.
+var withoutStars = strings.ReplaceAll(literalPath, "()*+,", "()+,")
+
 // framing are the headers that say where a message ends, where it goes and how its connection works. Who could change
 // them could smuggle requests. Some backends take other signs for the hyphen.
 const framing = `(?i)^(host|content[-_.]length|transfer[-_.]encoding|connection|keep[-_.]alive|proxy[-_.]connection|te|trailer|upgrade|http2[-_.]settings|expect)$`
@@ -84,7 +87,7 @@ func addFilters(filter schema) {
 	addAuthHeaders(filter)
 	addCredentialSource(at(filter, "apiKey", "from"))
 	addCredentialSource(at(filter, "jwt", "from"))
-	at(filter, "authorization", "rules", "paths")["pattern"] = literalPath
+	at(filter, "authorization", "rules", "paths")["pattern"] = withoutStars
 	either(at(filter, "responseOverride", "responses"), "body", "backendRef")
 }
 

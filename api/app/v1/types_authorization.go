@@ -30,7 +30,8 @@ type AuthorizationRule struct {
 	Methods []HTTPMethod `json:"methods,omitempty"`
 
 	// The path is one of these or below it, by whole segments, as with matches of type PathPrefix. It is that of the
-	// client, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1.
+	// client, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1. There are no
+	// wildcards: write a star of a path as %2A.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

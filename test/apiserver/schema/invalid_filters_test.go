@@ -222,6 +222,7 @@ var fixedFilters = []refusal{
 	{"a rule for no path", "", allow + "{action: Deny, paths: []}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths: Invalid value: 0"}},
 	{"a rule for a path that goes up", "", allow + "{action: Deny, paths: [/a/../b]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths[0]: Invalid value"}},
 	{"a rule for a path with a query", "", allow + "{action: Deny, paths: ['/a?b']}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths[0]: Invalid value"}},
+	{"a rule for a path with a star", "", allow + "{action: Deny, paths: [/a/*]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths[0]: Invalid value"}},
 	{"a rule for no path but a name", "", allow + "{action: Deny, paths: [a]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].paths[0]: Invalid value"}},
 	{"a rule for no address", "", allow + "{action: Deny, addresses: []}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].addresses: Invalid value: 0"}},
 	{"a rule for a name of an address", "", allow + "{action: Deny, addresses: [localhost]}]}}]}]}]}", []string{filter0 + ".authorization.rules[0].addresses[0]: Invalid value"}},
