@@ -21,7 +21,8 @@ type AuthorizationRuleApplyConfiguration struct {
 	// The method is one of these.
 	Methods []appv1.HTTPMethod `json:"methods,omitempty"`
 	// The path is one of these or below it, by whole segments, as with matches of type PathPrefix. It is that of the
-	// client, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1.
+	// client, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1. There are no
+	// wildcards: write a star of a path as %2A.
 	Paths []appv1.AuthorizationPath `json:"paths,omitempty"`
 	// The address of the client, as for the filter ClientAddress, is in one of these ranges.
 	Addresses []appv1.AddressRange `json:"addresses,omitempty"`
