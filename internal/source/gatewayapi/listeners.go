@@ -119,7 +119,7 @@ func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, pl
 	l := &listener{Listener: spec, owner: owner, name: listenerName(owner, string(spec.Name))}
 	known := kindsOf[spec.Protocol]
 	if known == nil {
-		l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %s is not spoken", spec.Protocol)
+		l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %s is not spoken: use HTTP, HTTPS, TLS or TCP", spec.Protocol)
 	}
 	if spec.Port < 1 || spec.Port > 65535 || slices.Contains(ownPorts, spec.Port) {
 		l.accepted.no(gatewayv1.ListenerReasonPortUnavailable, "port %d is taken by the proxies themselves: choose another", spec.Port)
