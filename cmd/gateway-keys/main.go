@@ -1,6 +1,7 @@
 // Command gateway-keys runs in a proxy pod beside HAProxy. It passes certificates on, with their keys to HAProxy
 // and without to the agent, if the two fit. It tells HAProxy whether users may log in, which hashes of API keys there
-// are, and the keys of sessions. It connects to endpoints whose certificates HAProxy cannot verify. It needs no API server.
+// are, and the keys of sessions. It connects to endpoints whose certificates HAProxy cannot verify.
+// It needs no API server.
 package main
 
 import (

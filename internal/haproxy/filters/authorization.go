@@ -121,8 +121,8 @@ func checkAuthorization(rule *routing.Rule) string {
 	return ""
 }
 
-// readClaims add the claims of a token or session to txn.authz_claims. A claim that is there, and is neither null nor an
-// empty list, is unread if it is not a text or a list of texts. So are all claims where neither is valid.
+// readClaims add the claims of a token or session to txn.authz_claims. A claim that is there, and is neither null nor
+// an empty list, is unread if it is not a text or a list of texts. So are all claims where neither is valid.
 func readClaims(env Env) []string {
 	claims := map[string]bool{}
 	for _, rule := range env.Rules {
