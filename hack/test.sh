@@ -98,10 +98,11 @@ unit_packages() {
     (cd "$1" && go list "${slow[@]}" -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}' ./...) | awk -v others="$others" '$0 !~ others'
 }
 
+# These tests, too, wait most of the time.
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go_test -count=1 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/... ./internal/load)
+    (cd test && go_test -count=1 -parallel=4 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/... ./internal/load)
 }
 
 # Kubernetes before 1.34 has no watch-lists. There, the CRDs of the Gateway API are older, too.
