@@ -12,6 +12,7 @@ source hack/lib.sh
 
 version=${1:-}
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || fail "the version \"$version\" is not like v0.1.0: make release VERSION=v0.1.0"
+grep -qxF "## $version" CHANGELOG.md || fail "CHANGELOG.md has no section \"## $version\": say what is new in it"
 image=${RELEASE_IMAGE:-gateway}
 read -ra platforms <<<"${RELEASE_PLATFORMS:-linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64}"
 dist=dist work=bin/release
@@ -72,6 +73,7 @@ pack "$dist/gateway-$version-kustomize.tar.gz" "$dist/kustomize" .
 mv "$dist/krew/gateway.yaml" "$dist/gateway.krew.yaml"
 rm -r "$dist/chart" "$dist/kustomize" "$dist/krew"
 cp artifacts/monitoring/dashboard.json "$dist/gateway-dashboard.json"
+cp artifacts/gateway-api/gatewayclass.yaml "$dist/"
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
 say "$(find "$dist" -type f | wc -l) files in $dist/, $(du -sh "$dist" | cut -f1)"
