@@ -75,7 +75,7 @@ func TestClaimsNeedTokens(t *testing.T) {
 	for i, isRefused := range []bool{false, true, true, false, true, true} {
 		others := []string{jwt, "", ", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}"}[i%3]
 		compiled, problems := compileOne(t, "filters: ["+[]string{limits, concurrent}[i/3]+others+"], backendRefs: [{name: a, port: 80}]")
-		const want = "requests for rules[0] are answered with 500: rateLimit counts by the claim realm.user, which needs a JWT: add one, or a RateLimit without claims"
+		const want = "requests for rules[0] are answered with 500: rateLimit counts by the claim realm.user, which needs a JWT or an OIDC: add one, or a RateLimit without claims"
 		if isRefused && (len(compiled.Targets) != 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Message, want)) || !isRefused && len(problems) != 0 {
 			t.Errorf("with %q: got %+v and %+v", others, compiled, problems)
 		}

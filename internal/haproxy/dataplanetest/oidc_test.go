@@ -50,6 +50,11 @@ spec:
                   - {action: Deny, paths: [/rules/deny], claims: [{claim: in.an.object, values: [any]}]}
                   - {action: Allow, claims: [{claim: list, values: [staff]}, {claim: number, values: ["12345678901234567890"]}]}
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /limit}}]
+          filters:
+            - {type: OIDC, oidc: {issuer: "https://id.example.com", clientID: shop, secretRef: {name: login}}}
+            - {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour, key: {type: Claim, name: number}}]}}
+          backendRefs: [{name: web, port: 80}]
 backends: [{service: web, port: 80}]
 `
 
@@ -108,5 +113,8 @@ func TestClaimsOfSessions(t *testing.T) {
 	g.expect(403, "/rules", cookie(`{"list": {"list": ["staff"]}, "number": 12345678901234567890}`))
 	g.reached("/rules/deny", cookie(token))
 	g.expect(403, "/rules/deny", cookie(strings.Replace(token, "-1e5", `{"not": "read"}`, 1)))
+	g.reached("/limit", cookie(token))
+	g.expect(429, "/limit", cookie(token))
+	g.reached("/limit", cookie(strings.Replace(token, "567890,", "567891,", 1)))
 	g.expect(503, "/staff", strings.Replace(cookie(token), login.SessionCookie, login.TokensCookie, 1))
 }

@@ -116,6 +116,7 @@ func oidcRules(env Env) Rules {
 		}, env.refuse(503, "the session is not valid", "", needsSession+" !"+isNow("1")), []string{
 			"http-request del-header " + login.SessionHeader + " if " + needsSession,
 			"http-request set-var(txn.jwt_text) var(txn.login_text),field(4,|,0) if " + needsSession,
+			"http-request set-var(txn.jwt_iss) " + param("oidc.binding") + " if " + needsSession,
 			"http-request set-header cookie " + inQuotes("%[req.fhdr(cookie),regsub('"+loginCookies+"',,g),regsub('^[;, ]+',)]") + " if " + needsSession,
 			"http-request del-header cookie if " + needsSession + " { req.fhdr(cookie) -m len 0 }",
 			"http-request set-header authorization " + inQuotes("Bearer %[var(txn.login_text),field(3,|)]") + " if " + needsSession + " !{ var(txn.login_text),field(3,|) -m len 0 }",
