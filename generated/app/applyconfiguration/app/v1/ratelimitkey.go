@@ -15,10 +15,10 @@ import (
 type RateLimitKeyApplyConfiguration struct {
 	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the
 	// first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path
-	// is the path of the request. Rule counts all requests of the rule together. Claim is one of the token, which the
-	// rule's filter JWT has verified. Requests without the claim count together, and those of different issuers apart.
-	// Client is the name of the client, by the rule's filter APIKey or BasicAuth. Limits by a Claim or Client come
-	// after these filters. A rule without the filter is answered with 500.
+	// is the path of the request. Rule counts all requests of the rule together. Claim is one of the token or
+	// session, by the rule's filter JWT or OIDC. Requests without the claim count together, and those of different
+	// issuers apart. Client is the name of the client, by the rule's filter APIKey or BasicAuth. Limits by a Claim or
+	// Client come after these filters. A rule without the filter is answered with 500.
 	//
 	Type *appv1.RateLimitKeyType `json:"type,omitempty"`
 	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string,
