@@ -24,7 +24,7 @@ import (
 
 // common are the settings of all filters. ISSUER is replaced.
 const common = `issuer: ISSUER, secretRef: {name: login}, caCertificateRefs: [{name: provider-cas}],
-  scopes: [email, groups, profile, offline_access], claimsToHeaders: [{claim: email, header: X-Email}, {claim: groups, header: X-Groups}]`
+  scopes: [email, groups, profile, offline_access], loggedOutPath: /open, claimsToHeaders: [{claim: email, header: X-Email}, {claim: groups, header: X-Groups}]`
 
 // filterGateway has rules with the filter OIDC, and one without. COMMON and PORT are replaced.
 const filterGateway = `
@@ -51,11 +51,11 @@ spec:
           backendRefs: [{name: echo-v1, port: 80}]
 `
 
-// loginSite is a Gateway whose users log in at dex.
+// loginSite is a Gateway whose users log in by the filter.
 type loginSite struct {
 	*site
 
-	dex *dex
+	idp *provider
 	// logins are what the container of gateway-login mounts.
 	logins *certtest.Volume
 	// keys are those of sessions.
@@ -67,20 +67,21 @@ type loginSite struct {
 
 const sessionKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
 
-func startLoginSite(t *testing.T) *loginSite {
+// startLoginSite starts a Gateway, with replacements in its text, and the provider of a module.
+func startLoginSite(t *testing.T, module string, args []string, replacements ...string) *loginSite {
 	t.Helper()
 	s := &loginSite{
 		site:   &site{t: t, app: make(chan *http.Request, 100), authority: certtest.NewAuthority(t), secrets: certtest.NewVolume(t), port: haproxytest.FreePort(t)},
 		logins: certtest.NewVolume(t),
 	}
-	s.dex = startDex(t, s.authority, "https://"+host+"/oauth2/callback")
+	s.idp = startProvider(t, s.authority, module, append(args, "-redirect="+site443+"/oauth2/callback")...)
 	s.makeNamespace()
-	text := strings.NewReplacer("COMMON", strings.ReplaceAll(common, "ISSUER", s.dex.issuer), "PORT", itoa(s.port)).Replace(filterGateway)
+	text := strings.NewReplacer(append(replacements, "COMMON", strings.ReplaceAll(common, "ISSUER", s.idp.issuer), "PORT", itoa(s.port))...).Replace(filterGateway)
 	gateway := &appv1.Gateway{}
 	must(t, yaml.UnmarshalStrict([]byte(text), gateway))
 	gateway, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{})
 	must(t, err)
-	s.settings = login.Settings{Issuer: s.dex.issuer, ClientID: "shop", Secret: "login"}
+	s.settings = login.Settings{Issuer: s.idp.issuer, ClientID: "shop", Secret: "login"}
 	s.putKeys(sessionKey)
 	authorities := certtest.NewVolume(t)
 	authorities.Put(map[string][]byte{"provider-cas/ca.crt": s.authority.PEM})
@@ -134,7 +135,7 @@ var aPage = http.Header{"Accept": {"text/html,*/*"}, "Sec-Fetch-Mode": {"navigat
 
 // TestFilter: users log in at a real provider, by the filter OIDC.
 func TestFilter(t *testing.T) {
-	s := startLoginSite(t)
+	s := startLoginSite(t, "hack/dex", nil)
 	browser := s.newBrowser()
 	if got := s.get(browser, page, aPage); got.status != http.StatusOK || got.url != page {
 		t.Fatalf("after the login: got %+v", got)

@@ -21,25 +21,27 @@ import (
 
 const clientSecret = "of the client"
 
-// dex is an OpenID provider, behind a server that can be down.
-type dex struct {
+// provider is an OpenID provider, behind a server that can be down.
+type provider struct {
 	issuer string
+	// form is a script for the page where users log in.
+	form string
 	// isDown says that nobody gets an answer.
 	isDown atomic.Bool
 	// isSilent says that it issues no ID token.
 	isSilent atomic.Bool
-	// exchanges are how often the client asked for tokens.
-	exchanges atomic.Int32
+	// exchanges are how often the client asked for tokens, logouts how often users whom it named logged out.
+	exchanges, logouts atomic.Int32
 }
 
-// startDex starts a provider that sends users back to a URL.
-func startDex(t *testing.T, authority *certtest.Authority, redirect string) *dex {
+// startProvider starts the provider of a module.
+func startProvider(t *testing.T, authority *certtest.Authority, module string, args ...string) *provider {
 	t.Helper()
 	own := testenv.OwnAddress(t)
 	address := net.JoinHostPort("127.0.0.1", itoa(haproxytest.FreePort(t)))
-	d := &dex{}
+	d := &provider{}
 	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
-	to.ModifyResponse = d.silence
+	to.ModifyResponse = func(answer *http.Response) error { return errors.Join(d.silence(answer), d.fill(answer)) }
 	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.isDown.Load() {
 			panic(http.ErrAbortHandler)
@@ -49,6 +51,9 @@ func startDex(t *testing.T, authority *certtest.Authority, redirect string) *dex
 			if secret == url.QueryEscape(clientSecret) {
 				d.exchanges.Add(1)
 			}
+		}
+		if r.URL.Path == "/end_session" && r.FormValue("id_token_hint") != "" {
+			d.logouts.Add(1)
 		}
 		to.ServeHTTP(w, r)
 	}))
@@ -61,8 +66,8 @@ func startDex(t *testing.T, authority *certtest.Authority, redirect string) *dex
 	front.StartTLS()
 	t.Cleanup(front.Close)
 	d.issuer = front.URL
-	running := testenv.Start(t, []string{"CLIENT_SECRET=" + clientSecret}, server.BuildModule(t, "hack/dex"), "-address="+address, "-issuer="+d.issuer, "-redirect="+redirect)
-	testenv.Eventually(t, soon, "dex to answer", func(ctx context.Context) error {
+	running := testenv.Start(t, []string{"CLIENT_SECRET=" + clientSecret}, server.BuildModule(t, module), append(args, "-address="+address, "-issuer="+d.issuer)...)
+	testenv.Eventually(t, soon, "the provider to answer", func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.issuer+"/.well-known/openid-configuration", nil)
 		if err != nil {
 			return err
@@ -80,7 +85,7 @@ func startDex(t *testing.T, authority *certtest.Authority, redirect string) *dex
 }
 
 // silence takes the ID token out of an answer.
-func (d *dex) silence(answer *http.Response) error {
+func (d *provider) silence(answer *http.Response) error {
 	if answer.Request.URL.Path != "/token" || !d.isSilent.Load() {
 		return nil
 	}
@@ -91,6 +96,18 @@ func (d *dex) silence(answer *http.Response) error {
 	delete(all, "id_token")
 	text, err := json.Marshal(all)
 	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	answer.Header.Del("Content-Length")
+	return err
+}
+
+// fill adds the script to the page where users log in.
+func (d *provider) fill(answer *http.Response) error {
+	if answer.Request.URL.Path != "/login/username" || answer.Request.Method != http.MethodGet {
+		return nil
+	}
+	page, err := io.ReadAll(answer.Body)
+	page = append(page, d.form...)
+	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(page)), int64(len(page))
 	answer.Header.Del("Content-Length")
 	return err
 }

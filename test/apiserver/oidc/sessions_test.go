@@ -45,7 +45,7 @@ func (s *loginSite) expectProvider(browser *http.Client, url string, header http
 	s.t.Helper()
 	got := s.send(browser, http.MethodGet, url, header)
 	to, err := got.Location()
-	if err != nil || got.StatusCode != http.StatusFound || !strings.HasPrefix(to.String(), s.dex.issuer+"/auth?") || len(s.app) > 0 {
+	if err != nil || got.StatusCode != http.StatusFound || !strings.HasPrefix(to.String(), s.idp.issuer+"/auth?") || len(s.app) > 0 {
 		s.t.Fatalf("%s: got %d with %v, and the backend %d requests", url, got.StatusCode, to, len(s.app))
 	}
 	return to
@@ -99,7 +99,7 @@ func (s *loginSite) copyOf(browser *http.Client) *http.Client {
 // count.
 func (s *loginSite) testSession(browser *http.Client) {
 	s.t.Helper()
-	before := s.dex.exchanges.Load()
+	before := s.idp.exchanges.Load()
 	header := aPage.Clone()
 	header.Set("X-Email", "root@example.com")
 	header["Gateway-Session"] = []string{"forged"}
@@ -113,7 +113,7 @@ func (s *loginSite) testSession(browser *http.Client) {
 			s.t.Errorf("the backend got the cookies %q", cookie)
 		}
 	}
-	if s.dex.exchanges.Load() != before {
+	if s.idp.exchanges.Load() != before {
 		s.t.Error("the provider was asked about a session")
 	}
 	other := s.copyOf(browser)
@@ -305,8 +305,8 @@ func (s *loginSite) testRenewal() {
 func (s *loginSite) testSilentRenewal() {
 	s.t.Helper()
 	browser := s.loggedIn()
-	s.dex.isSilent.Store(true)
-	defer s.dex.isSilent.Store(false)
+	s.idp.isSilent.Store(true)
+	defer s.idp.isSilent.Store(false)
 	for range 2 {
 		s.age(browser, -time.Hour, -time.Minute)
 		s.expect(http.StatusOK, browser, page)
@@ -322,7 +322,7 @@ func (s *loginSite) testTwoTabs() {
 	s.t.Helper()
 	browser := s.loggedIn()
 	s.age(browser, -time.Hour, -time.Minute)
-	before := s.dex.exchanges.Load()
+	before := s.idp.exchanges.Load()
 	var wait sync.WaitGroup
 	failed := make(chan string, 20)
 	tabs := make([]*http.Client, 8)
@@ -339,7 +339,7 @@ func (s *loginSite) testTwoTabs() {
 	for text := range failed {
 		s.t.Errorf("a tab got %s", text)
 	}
-	if n := s.dex.exchanges.Load() - before; n != 1 {
+	if n := s.idp.exchanges.Load() - before; n != 1 {
 		s.t.Errorf("the provider was asked %d times", n)
 	}
 	for range tabs {
@@ -389,7 +389,7 @@ func (s *loginSite) testLogout() {
 		s.t.Errorf("a logout by another site: got %d with %v", got.StatusCode, got.Cookies())
 	}
 	got := s.expect(http.StatusFound, browser, site443+"/oauth2/logout")
-	if to := got.Header.Get("Location"); to != site443+"/" {
+	if to := got.Header.Get("Location"); to != site443+"/open" {
 		s.t.Errorf("after the logout: sent to %s", to)
 	}
 	if left := s.cookies(browser); len(left) > 0 {
@@ -402,8 +402,8 @@ func (s *loginSite) testLogout() {
 func (s *loginSite) testProviderDown() {
 	s.t.Helper()
 	browser := s.loggedIn()
-	s.dex.isDown.Store(true)
-	defer s.dex.isDown.Store(false)
+	s.idp.isDown.Store(true)
+	defer s.idp.isDown.Store(false)
 	s.expect(http.StatusOK, browser, page)
 	s.expectKilgore("/orders?id=1")
 	s.age(browser, -time.Second, time.Minute)

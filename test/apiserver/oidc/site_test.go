@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -47,8 +48,9 @@ type site struct {
 	// pairs is where gateway-keys passes on what HAProxy reads.
 	pairs     string
 	agentArgs []string
-	// app are the requests that the backend gets.
-	app chan *http.Request
+	// app are the requests that the backend gets. page is what it answers.
+	app  chan *http.Request
+	page string
 	// authority has signed the certificate of port 443, which is another port here.
 	authority *certtest.Authority
 	port      int32
@@ -183,7 +185,10 @@ func (s *site) startApp() {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(s.t), "0"))
 	must(s.t, err)
-	backend := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.app <- r })}
+	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.app <- r
+		_, _ = io.WriteString(w, s.page)
+	})}
 	go func() { _ = backend.Serve(listener) }()
 	s.t.Cleanup(func() { _ = backend.Close() })
 	_, err = server.Kube.CoreV1().Services(namespace).Create(s.t.Context(), &corev1.Service{
