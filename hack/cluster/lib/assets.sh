@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 # Everything "up" calls that a bare Debian or Ubuntu may lack, but etcd, which ../etcd.sh finds.
-node_programs=(containerd ctr runc cni nft ip openssl)
+node_programs=(containerd ctr runc cni nft iptables ip openssl)
 
 # missing_programs PROGRAM... prints those that are not installed.
 missing_programs() {
@@ -21,7 +21,7 @@ missing_programs() {
 cni_dir() {
     local dir
     for dir in /usr/lib/cni /opt/cni/bin; do
-        if [[ -x $dir/ptp && -x $dir/host-local && -x $dir/loopback ]]; then
+        if [[ -x $dir/ptp && -x $dir/host-local && -x $dir/portmap && -x $dir/loopback ]]; then
             echo "$dir"
             return
         fi

@@ -61,6 +61,10 @@ write_cni_config() {
 		      "ranges": [[{"subnet": "$pod_cidr", "rangeStart": "${node_ip%.*}.10", "gateway": "$node_ip"}]],
 		      "routes": [{"dst": "0.0.0.0/0"}]
 		    }
+		  }, {
+		    "type": "portmap",
+		    "capabilities": {"portMappings": true},
+		    "snat": false
 		  }]
 		}
 	END

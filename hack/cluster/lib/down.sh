@@ -105,6 +105,7 @@ leftovers() {
     processes | sed 's/^/process /'
     mounts | sed 's/^/mount /'
     pod_links | sed 's/^/network link /'
+    host_ports | sed 's/^/host port /'
     if ip link show "$link" >/dev/null 2>&1; then
         echo "network link $link"
     fi

@@ -80,10 +80,32 @@ restore_network() {
         ip link del "$link"
     fi
     ip route del unreachable "$pod_cidr" 2>/dev/null || true
+    remove_host_ports
     local family
     for family in ip ip6; do
         nft delete table "$family" kube-proxy 2>/dev/null || true
     done
+}
+
+# host_ports prints the number and the chain of each rule that the CNI plugin portmap made for a pod of the cluster, the
+# last one first.
+host_ports() {
+    iptables -t nat -nL CNI-HOSTPORT-DNAT --line-numbers 2>/dev/null | awk '/gateway-cluster/ {print $1, $2}' | sort -rn || true
+}
+
+# remove_host_ports removes these rules, and what leads to them if nobody else has some.
+remove_host_ports() {
+    local number own chain=CNI-HOSTPORT-DNAT
+    while read -r number own; do
+        iptables -t nat -D "$chain" "$number"
+        iptables -t nat -F "$own"
+        iptables -t nat -X "$own"
+    done < <(host_ports)
+    if [[ $(iptables -t nat -S "$chain" 2>/dev/null) == "-N $chain" ]]; then
+        iptables -t nat -D PREROUTING -m addrtype --dst-type LOCAL -j "$chain"
+        iptables -t nat -D OUTPUT -m addrtype --dst-type LOCAL -j "$chain"
+        iptables -t nat -X "$chain"
+    fi
 }
 
 # pod_links prints the node's ends of the pods' links: those that routes to pods use.
