@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
@@ -112,16 +111,10 @@ func applyCRD(ctx context.Context, client dynamic.Interface, newField bool) erro
 }
 
 // renameImages has all proxies replaced by such with images of other names, which are the same images, and then by the
-// first again. It applies what make deploy applied, so that the next make deploy meets no other owner.
+// first again.
 func (h *hitless) renameImages(t *testing.T) {
 	t.Helper()
-	deployments := kube.AppsV1().Deployments(operatorNamespace)
-	deployment, err := deployments.Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
-	applied, err := appsv1ac.ExtractDeployment(deployment, "kubectl")
-	must(t, err)
-	container := &applied.Spec.Template.Spec.Containers[0]
-	before := container.Args
+	before, set := operatorArguments(t)
 	after := slices.Clone(before)
 	for i, argument := range after {
 		if name, image, found := strings.Cut(argument, "-image="); found {
@@ -131,14 +124,8 @@ func (h *hitless) renameImages(t *testing.T) {
 	if slices.Equal(before, after) {
 		t.Fatalf("there are no images among the operator's arguments %q", before)
 	}
-	set := func(ctx context.Context, arguments []string) {
-		container.Args = arguments
-		_, err := deployments.Apply(ctx, applied, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
-		must(t, err)
-	}
-	t.Cleanup(func() { set(context.Background(), before) })
 	for _, arguments := range [][]string{after, before} {
-		set(t.Context(), arguments)
+		set(arguments)
 		h.waitUpgraded(t)
 	}
 	waitPodCount(t, h.namespace, proxySelector, 2)
@@ -161,17 +148,9 @@ func (h *hitless) waitUpgraded(t *testing.T) {
 // it, roll it back and remove it; then make deploy applies it again. The images are the same ones, by two names.
 func (h *hitless) upgradeChart(t *testing.T) {
 	t.Helper()
-	deployment, err := kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
-	operator := deployment.Spec.Template.Spec.Containers[0]
-	haproxy := ""
-	for _, argument := range operator.Args {
-		if image, found := strings.CutPrefix(argument, "-haproxy-image="); found {
-			haproxy = image
-		}
-	}
+	image, haproxy := operatorImages(t)
 	deploy := func(ctx context.Context) error {
-		command := exec.CommandContext(ctx, "make", "-s", "deploy", "IMG="+operator.Image, "HAPROXY_IMG="+haproxy)
+		command := exec.CommandContext(ctx, "make", "-s", "deploy", "IMG="+image, "HAPROXY_IMG="+haproxy)
 		command.Dir = testenv.MustRoot(t)
 		out, err := command.CombinedOutput()
 		if err != nil {
@@ -191,8 +170,8 @@ func (h *hitless) upgradeChart(t *testing.T) {
 	}
 	chart := func(version string) string { return filepath.Join(testenv.MakeRelease(t, version), "chart/gateway") }
 	helm("install", "gateway", chart("v1.2.2"), "--take-ownership", "--force-conflicts",
-		"--set", values(otherName(operator.Image), otherName(haproxy)), "--set", "replicas=1,flags={-v=1}")
-	helm("upgrade", "gateway", chart("v1.2.3"), "--reset-values", "--set", values(operator.Image, haproxy))
+		"--set", values(otherName(image), otherName(haproxy)), "--set", "replicas=1,flags={-v=1}")
+	helm("upgrade", "gateway", chart("v1.2.3"), "--reset-values", "--set", values(image, haproxy))
 	h.editOnce(t)
 	helm("rollback", "gateway", "1")
 	h.editOnce(t)
