@@ -177,7 +177,8 @@ var guarding = []Row{
 	{"auth-keepalive auth-keepalive-share-vars auth-keepalive-requests auth-keepalive-timeout", Harmless, "connections to the Service are kept and shared", nil, ""},
 	{"auth-type", Differs, "BasicAuth, whose realm is Restricted by default. Digests are closed", setPasswords, ""},
 	{"auth-secret auth-secret-type auth-realm", Carried, "BasicAuth", part("auth-type"), ""},
-	{"auth-snippet auth-proxy-set-headers", Closed, authPolicy, nil, ""},
+	{"auth-snippet", Closed, authPolicy, nil, ""},
+	{"auth-proxy-set-headers", Closed, "the Service gets headers of the client alone: have it do without these", nil, ""},
 	{authTLS, Differs, "spec.tls.frontend of a Gateway for these hosts. A host without tls is closed", setClients, ""},
 	{"auth-tls-verify-client", Differs, "on and optional. Others are closed", part(authTLS), ""},
 	{"auth-tls-verify-depth", Differs, "any depth is allowed", part(authTLS), ""},
@@ -210,7 +211,7 @@ var otherAnnotations = map[string]string{
 	"cert-manager.io/":            certManager,
 	"acme.cert-manager.io/":       certManager,
 	"kubernetes.io/tls-acme":      certManager,
-	"external-dns.":               "external-dns takes the hostnames of Ingresses: have it read those of HTTPRoutes, with the source gateway-httproute",
+	"external-dns.":               "external-dns takes the hostnames of Ingresses: have it read those of HTTPRoutes, with --source=gateway-httproute --gateway-listener-sets",
 }
 
 // allowHTTP is GKE's, with the value "false" for an Ingress without HTTP.
