@@ -90,7 +90,7 @@ const verifyHeader = "ssl-client-verify"
 // tellOfClients sets the headers about certificates, which clients must not set. All clients have shown a valid one, or
 // nothing is known.
 func (r *rule) tellOfClients(areValid bool) {
-	headers := r.requestHeaders()
+	headers := r.headers(ofRequests)
 	headers.Remove = append(headers.Remove, ofCertificates...)
 	if areValid {
 		headers.Set = append(headers.Set, gatewayv1.HTTPHeader{Name: verifyHeader, Value: "SUCCESS"})

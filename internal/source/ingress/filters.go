@@ -127,7 +127,7 @@ func setForwardedPrefix(s *settings, value string) string {
 	case !isHeaderText(value) || strings.Contains(value, "$"):
 		return "only a fixed text can be given"
 	}
-	headers := s.rule.requestHeaders()
+	headers := s.rule.headers(ofRequests)
 	headers.Set = append(headers.Set, gatewayv1.HTTPHeader{Name: "X-Forwarded-Prefix", Value: value})
 	return ""
 }
@@ -145,7 +145,7 @@ func setCustomHeaders(s *settings, value string) string {
 	if problem != "" {
 		return problem
 	}
-	all := s.rule.responseHeaders()
+	all := s.rule.headers(ofAnswers)
 	for _, header := range headers.Set { // they come after those of a snippet
 		all.Set = slices.DeleteFunc(all.Set, func(h gatewayv1.HTTPHeader) bool { return strings.EqualFold(string(h.Name), string(header.Name)) })
 		all.Set = append(all.Set, header)

@@ -36,14 +36,10 @@ var limitUnits = map[string][2]appv1.RateLimitUnit{
 // setLimits converts the limits of a client's requests. nginx lets a burst through at once, and the limit on average.
 // Here, the limit's own unit lets the burst through, and the longer unit keeps the average.
 func setLimits(s *settings, value string) string {
-	limits, cut := s.requestLimits()
-	limit, err := strconv.ParseInt(value, 10, 32)
-	switch {
-	case err != nil:
-		return noNumber
-	case limit <= 0: // nginx does not limit then
-		return ""
+	if limit, text := readLimit(value); limit == 0 {
+		return text
 	}
+	limits, cut := s.requestLimits()
 	s.rateLimit().Limits = limits
 	s.noteOnce(addressNotes, ipv6Note)
 	return limitNote + either(cut, "\n"+mostRequests, "")
@@ -51,16 +47,22 @@ func setLimits(s *settings, value string) string {
 
 // setConcurrent converts the limit of a client's concurrent requests. Each pod of nginx counts separately, too.
 func setConcurrent(s *settings, value string) string {
-	limit, err := strconv.ParseInt(value, 10, 32)
-	switch {
-	case err != nil:
-		return noNumber
-	case limit <= 0: // nginx does not limit then
-		return ""
+	limit, text := readLimit(value)
+	if limit == 0 {
+		return text
 	}
 	s.noteOnce(addressNotes, ipv6Note)
 	s.rateLimit().Concurrent = &appv1.ConcurrentLimit{Requests: int32(min(limit, maxRequests))} //nolint:gosec // it is maxRequests at most
 	return atATimeNote + either(limit > maxRequests, "\n"+mostRequests, "")
+}
+
+// readLimit returns a limit, or 0 and what is to be noted: nginx does not limit then.
+func readLimit(value string) (int64, string) {
+	limit, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		return 0, noNumber
+	}
+	return max(0, limit), ""
 }
 
 // rateLimit returns the filter of the rule, which it adds for the first annotation that wants it.
@@ -91,12 +93,10 @@ func (s *settings) requestLimits() (limits []appv1.RequestLimit, cut bool) {
 		multiplier = burstMultiplier
 	}
 	for name, units := range limitUnits {
-		limit, err := strconv.ParseInt(s.values[name], 10, 32)
-		if err != nil || limit <= 0 {
-			continue
+		if limit, _ := readLimit(s.values[name]); limit > 0 {
+			bound(units[0], limit*max(1, multiplier)+1) // nginx does not count the request before the burst
+			bound(units[1], limit*60)
 		}
-		bound(units[0], limit*max(1, multiplier)+1) // nginx does not count the request before the burst
-		bound(units[1], limit*60)
 	}
 	for _, unit := range []appv1.RateLimitUnit{appv1.RateLimitSecond, appv1.RateLimitMinute, appv1.RateLimitHour} {
 		if requests, ok := most[unit]; ok {
@@ -124,9 +124,9 @@ func setBurst(s *settings, value string) string {
 // setExempt handles clients that nginx does not limit. They are limited here: a guard must not be opened.
 func setExempt(s *settings, value string) string {
 	limits, _ := s.requestLimits()
-	concurrent, _ := strconv.ParseInt(s.values["limit-connections"], 10, 32)
+	concurrent, _ := readLimit(s.values["limit-connections"])
 	switch {
-	case len(limits) == 0 && concurrent <= 0:
+	case len(limits) == 0 && concurrent == 0:
 		return withoutLimits
 	case value == "":
 		return ""

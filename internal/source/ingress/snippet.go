@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -84,7 +85,7 @@ func (s *settings) serverSnippet(value string) (*gatewayv1.HTTPHeaderFilter, str
 func (l *location) addServerHeaders(from *gatewayv1.HTTPHeaderFilter) {
 	own := l.own()
 	own.rule = own.rule.deepCopy()
-	to := own.rule.responseHeaders()
+	to := own.rule.headers(ofAnswers)
 	names := slices.Clone(to.Remove)
 	for _, header := range slices.Concat(to.Set, to.Add) {
 		names = append(names, string(header.Name))
@@ -213,10 +214,10 @@ func (t *snippet) isNew(of, name string) bool {
 // apply adds it all to a rule.
 func (t *snippet) apply(r *rule) {
 	if len(t.request.Set)+len(t.request.Remove) > 0 {
-		*r.requestHeaders() = t.request
+		*r.headers(ofRequests) = t.request
 	}
 	if len(t.response.Set)+len(t.response.Add)+len(t.response.Remove) > 0 {
-		*r.responseHeaders() = t.response
+		*r.headers(ofAnswers) = t.response
 	}
 	if len(t.variables) > 0 {
 		r.extension.Filters = append(r.extension.Filters, appv1.RuleFilter{ // it takes the place of the GatewayConfig's
@@ -225,26 +226,20 @@ func (t *snippet) apply(r *rule) {
 	}
 }
 
-// requestHeaders returns the filter of headers of requests, of which a rule has one.
-func (r *rule) requestHeaders() *gatewayv1.HTTPHeaderFilter {
-	for i := range r.Filters {
-		if headers := r.Filters[i].RequestHeaderModifier; headers != nil {
-			return headers
-		}
-	}
-	headers := &gatewayv1.HTTPHeaderFilter{}
-	r.Filters = append(r.Filters, gatewayv1.HTTPRouteFilter{Type: gatewayv1.HTTPRouteFilterRequestHeaderModifier, RequestHeaderModifier: headers})
-	return headers
-}
+const ofRequests, ofAnswers = gatewayv1.HTTPRouteFilterRequestHeaderModifier, gatewayv1.HTTPRouteFilterResponseHeaderModifier
 
-// responseHeaders returns that of answers.
-func (r *rule) responseHeaders() *gatewayv1.HTTPHeaderFilter {
-	for i := range r.Filters {
-		if headers := r.Filters[i].ResponseHeaderModifier; headers != nil {
-			return headers
+// headers returns one of the filters of headers, of which a rule has one for requests and one for answers.
+func (r *rule) headers(of gatewayv1.HTTPRouteFilterType) *gatewayv1.HTTPHeaderFilter {
+	for _, filter := range r.Filters {
+		if filter.Type == of {
+			return cmp.Or(filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
 		}
 	}
 	headers := &gatewayv1.HTTPHeaderFilter{}
-	r.Filters = append(r.Filters, gatewayv1.HTTPRouteFilter{Type: gatewayv1.HTTPRouteFilterResponseHeaderModifier, ResponseHeaderModifier: headers})
+	filter := gatewayv1.HTTPRouteFilter{Type: of, RequestHeaderModifier: headers}
+	if of == ofAnswers {
+		filter = gatewayv1.HTTPRouteFilter{Type: of, ResponseHeaderModifier: headers}
+	}
+	r.Filters = append(r.Filters, filter)
 	return headers
 }
