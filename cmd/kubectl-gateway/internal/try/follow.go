@@ -132,7 +132,7 @@ func (s *session) change(ctx context.Context, load func() (*objects, error)) err
 		s.log.say("not served: %s", problem)
 	}
 	if s.generation == before {
-		s.log.say("endpoints and certificates are as in the files")
+		s.log.say("as in the files: the Gateway has not changed")
 		return nil
 	}
 	return s.await(ctx, &was, began)

@@ -161,6 +161,8 @@ func TestFollow(t *testing.T) {
 	save(strings.Replace(shop, "PathPrefix", "PathPrefiks", 1))
 	out.expect(t, "refused, the last good state goes on: .*PathPrefiks")
 	get(t, "http://127.0.0.1:"+plain+"/basket", "shop.example.com", "Service default/cart:80 answers")
+	save(strings.Replace(shop, "/cart", "/basket", 1))
+	out.expect(t, "as in the files: the Gateway has not changed")
 
 	// Another Secret takes new mounts, which a pod would be replaced for.
 	save(strings.Replace(shop, "{name: shop}]", "{name: other}]", 1) + "  clientLimits: {maxConnections: 500}\n")
