@@ -10,6 +10,9 @@ HAPROXY_IMG ?= haproxy:3.4
 # Whose go.work has this module in it, to work on a program of theirs too, still builds it by its own go.mod: tools are found by theirs.
 export GOWORK := off
 
+# All programs are built alike, so that each finds in the cache what others have in common with it: make demo, what make try has built.
+GO_BUILD = CGO_ENABLED=0 go build -trimpath -gcflags=all=-dwarf=false -ldflags='-s -w'
+
 # The tools have modules of their own, so that users of the generated clients do not inherit them.
 TOOL = go tool -modfile=hack/tools/go.mod
 SHFMT = $(TOOL) shfmt -i 4
@@ -45,12 +48,12 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build gateway, gateway-agent, gateway-keys, gateway-login and gateway-copier into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier
-	CGO_ENABLED=0 go build -C cmd/gateway-login -trimpath -ldflags='-s -w' -o ../../bin/ .
+	$(GO_BUILD) -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier
+	cd cmd/gateway-login && $(GO_BUILD) -o ../../bin/ .
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin into bin/: put kubectl-gateway on your PATH
-	CGO_ENABLED=0 go build -C cmd/kubectl-gateway -trimpath -gcflags=all=-dwarf=false -ldflags='-s -w' -o ../../bin/ .
+	cd cmd/kubectl-gateway && $(GO_BUILD) -o ../../bin/ .
 
 .PHONY: generate
 generate: ## Generate deepcopy, clientset, listers, informers and apply configurations from api/

@@ -24,10 +24,17 @@ main() {
 
 # prepare_cluster sets KUBECONFIG and $cluster: given, kind or node. In the latter two it builds and loads the images.
 prepare_cluster() {
-    [[ -n ${DEMO_KUBECONFIG:-} ]] || need_go
+    [[ -n ${DEMO_KUBECONFIG:-} ]] || { need_go && tell_what_takes_long; }
     use_cluster DEMO_KUBECONFIG ||
         fail "no cluster can be started here, see above. README.md says how to use one that you have"
     load_images
+}
+
+# tell_what_takes_long says what to do while Kubernetes is compiled, which it is once, where there is no kind.
+tell_what_takes_long() {
+    ! has_kind && [[ -z $(compgen -G "$(cached 'kube-*/bin/kube')") ]] || return 0
+    say "There is no kind here, so Kubernetes is compiled first, once: see below. All other steps take some two minutes"
+    echo "Meanwhile, see in another terminal how edits of a file go live, without Kubernetes: make try"
 }
 
 kubectl() { hack/kubectl.sh "$@"; }

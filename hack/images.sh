@@ -13,7 +13,7 @@ need_go
 # The same sources make the same images, whatever commit they are said to be.
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false
 make --no-print-directory -s build >&2
-go build -C test -trimpath -ldflags='-s -w' -o ../bin/ ./echo
+go build -C test -trimpath -gcflags=all=-dwarf=false -ldflags='-s -w' -o ../bin/ ./echo
 go build -C hack/cluster/image -trimpath -o ../../../bin/ .
 
 # tag NAME FILE...: the image's name, with a tag made of the files.
