@@ -29,16 +29,8 @@ try: ## Run a Gateway of a file on this machine, without Kubernetes (FILE=artifa
 	hack/try.sh $(or $(FILE),artifacts/examples/shop.yaml)
 
 .PHONY: demo
-demo: ## Show a Gateway at work: on kind, a one-node Kubernetes started here, or DEMO_KUBECONFIG's cluster (IMG=, ECHO_IMG=)
+demo: ## Run a Gateway on kind, on a one-node Kubernetes started here, or in DEMO_KUBECONFIG's cluster (IMG=, ECHO_IMG=)
 	hack/demo.sh
-
-.PHONY: test
-test: ## Run the tests: lint, unit, real API server, and on kind, a one-node Kubernetes started here, or TEST_KUBECONFIG's cluster
-	hack/test.sh test
-
-.PHONY: conformance
-conformance: ## Run the Gateway API's conformance suite on the one-node Kubernetes; the report is dist/conformance.yaml (ONLY=)
-	hack/conformance.sh
 
 .PHONY: help
 help: ## Show this list
@@ -60,7 +52,7 @@ generate: ## Generate deepcopy, clientset, listers, informers and apply configur
 	hack/update-codegen.sh
 
 .PHONY: manifests
-manifests: ## Generate the CRD and the operator's RBAC into artifacts/
+manifests: ## Generate the CRDs and the operator's RBAC into artifacts/
 	rm -rf artifacts/crd
 	$(TOOL) controller-gen crd:headerFile=/dev/null paths=./api/... output:crd:dir=artifacts/crd
 	go run ./hack/crd-schema artifacts/crd/app.example.com_gateways.yaml
@@ -96,6 +88,10 @@ release: ## Make everything a release has, into dist/ (VERSION=v0.1.0, RELEASE_I
 check: ## Run what to run all the time: vet and the unit tests, with real HAProxy and the race detector
 	hack/test.sh check
 
+.PHONY: test
+test: ## Run what CI runs: lint, unit tests, a real API server, and a cluster as demo has, or TEST_KUBECONFIG's
+	hack/test.sh test
+
 .PHONY: test-all
 test-all: ## Run everything: also all faults, what asserts times, fuzzing, soak (SOAK=), images, vulnerabilities
 	hack/test.sh all
@@ -130,6 +126,10 @@ lint: ## Run golangci-lint, kube-api-linter and shellcheck, and check which pack
 verify: ## Check that generated files are current
 	hack/verify-codegen.sh
 
+.PHONY: conformance
+conformance: ## Run the Gateway API's conformance suite on the one-node Kubernetes; the report is dist/conformance.yaml (ONLY=)
+	hack/conformance.sh
+
 .PHONY: e2e
 e2e: ## Run only the end-to-end tests, all of them: features, load during every planned change, faults
 	hack/test.sh e2e
@@ -157,15 +157,15 @@ bench: ## Run the benchmarks; BENCH=go, dataplane, propagation, routes, namespac
 ##@ Deploy (to $KUBECONFIG's cluster, or else to the one-node cluster if it is up)
 
 .PHONY: install
-install: ## Install the CRD
+install: ## Install the CRDs
 	$(KUBECTL) apply --server-side -f artifacts/crd
 
 .PHONY: uninstall
-uninstall: ## Remove the CRD, and with it every Gateway
+uninstall: ## Remove the CRDs, and with them every Gateway
 	$(KUBECTL) delete --ignore-not-found -f artifacts/crd
 
 .PHONY: deploy
-deploy: install ## Install the CRD and run the operator in the cluster (IMG=, HAPROXY_IMG=)
+deploy: install ## Install the CRDs and run the operator in the cluster (IMG=, HAPROXY_IMG=)
 	$(KUBECTL) apply --server-side -f artifacts/rbac
 	sed -e 's|gateway:dev|$(IMG)|' -e 's|haproxy:3.4|$(HAPROXY_IMG)|' artifacts/operator/*.yaml | $(KUBECTL) apply --server-side -f -
 	$(KUBECTL) -n gateway-system rollout status deployment/gateway-operator --timeout=120s
