@@ -50,8 +50,8 @@ func (r *release) writeKrew() error {
 		"metadata": map[string]any{"name": "gateway"},
 		"spec": map[string]any{
 			"version": r.version, "homepage": r.url, "platforms": platforms,
-			"shortDescription": "Show, check and explain Gateways of app.example.com",
-			"description": "What Gateways of app.example.com/v1 say, what becomes of a request, and how their proxies are.\n" +
+			"shortDescription": "Show, check and explain Gateways and their routes",
+			"description": "What Gateways and their routes say, what becomes of a request, and how their proxies are.\n" +
 				"kubectl gateway --help lists the commands.\n",
 		},
 	})
