@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -41,13 +42,13 @@ func (s *Server) Writes(t testing.TB, user string, since time.Time) []Write {
 
 // Informers returns the resources for which the user has informers. Each is true if they got all objects by
 // watch-lists. An informer that does not get a watch-list, though it asks for one, lists the objects in pages, from the
-// server's cache.
+// server's cache. One that is refused got nothing: the API server knows a new permission a moment later.
 func (s *Server) Informers(t testing.TB, user string) map[string]bool {
 	t.Helper()
 	asked, listed := map[string]bool{}, map[string]bool{}
 	s.audited(t, user, func(e *event) {
 		switch resource := e.ObjectRef.Resource; {
-		case e.Verb == "list" && strings.Contains(e.RequestURI, "limit=500&resourceVersion=0"):
+		case e.Verb == "list" && e.ResponseStatus.Code == http.StatusOK && strings.Contains(e.RequestURI, "limit=500&resourceVersion=0"):
 			listed[resource] = true
 		case e.Verb == "watch":
 			asked[resource] = asked[resource] || strings.Contains(e.RequestURI, "sendInitialEvents=true")
