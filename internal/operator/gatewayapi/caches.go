@@ -10,11 +10,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	"gateway/internal/logging"
 	"gateway/internal/proxypod"
@@ -35,6 +35,7 @@ const (
 	resourceGateways     = "gateways"
 	resourceListenerSets = "listenersets"
 	resourceGrants       = "referencegrants"
+	resourceTelemetry    = "xtelemetrypolicies"
 	resourceConfigs      = "gatewayconfigs"
 	resourceOwn          = "gateways.app.example.com"
 )
@@ -43,7 +44,15 @@ const (
 var resourceOf = map[string]string{
 	"GatewayClass": resourceClasses, "Gateway": resourceGateways, "ListenerSet": resourceListenerSets, "ReferenceGrant": resourceGrants,
 	"BackendTLSPolicy": "backendtlspolicies", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes",
-	"TCPRoute": "tcproutes", "UDPRoute": "udproutes",
+	"TCPRoute": "tcproutes", "UDPRoute": "udproutes", "XTelemetryPolicy": resourceTelemetry,
+}
+
+// groupVersionOf returns the group and version of a resource of resourceOf.
+func groupVersionOf(resource string) schema.GroupVersion {
+	if resource == resourceTelemetry {
+		return schema.GroupVersion(v1alpha1.GroupVersion)
+	}
+	return schema.GroupVersion(gatewayv1.GroupVersion)
 }
 
 // Other kinds. Objects of kindProxies are those of our Gateways that reports and EndpointSlices are of.
@@ -113,8 +122,8 @@ func (c *Controller) fill(ctx context.Context, name string, informer cache.Share
 // discover starts the informers of those resources that the cluster has by now.
 func (c *Controller) discover(ctx context.Context) {
 	c.recover()
-	list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String())
-	if err != nil && !apierrors.IsNotFound(err) {
+	has, err := c.has()
+	if err != nil {
 		if ctx.Err() == nil {
 			logging.Warningf("Trying again: failed to look for the Gateway API: %v", err)
 		}
@@ -122,10 +131,11 @@ func (c *Controller) discover(ctx context.Context) {
 	}
 	found := map[string]cache.SharedIndexInformer{}
 	for kind, name := range resourceOf {
-		if err != nil || c.informer(name) != nil || !slices.Contains(resourcesOf(list), name) {
+		resource := groupVersionOf(name).WithResource(name)
+		if c.informer(name) != nil || !has[resource] {
 			continue
 		}
-		generic, err := c.factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(name))
+		generic, err := c.factory.ForResource(resource)
 		if err == nil {
 			err = c.handle(kind, generic.Informer())
 		}
@@ -163,12 +173,22 @@ func (c *Controller) recover() {
 	}
 }
 
-func resourcesOf(list *metav1.APIResourceList) []string {
-	var names []string
-	for i := range list.APIResources {
-		names = append(names, list.APIResources[i].Name)
+// has returns the resources that the cluster has of the groups of the Gateway API.
+func (c *Controller) has() (map[schema.GroupVersionResource]bool, error) {
+	all := map[schema.GroupVersionResource]bool{}
+	for _, group := range []schema.GroupVersion{schema.GroupVersion(gatewayv1.GroupVersion), schema.GroupVersion(v1alpha1.GroupVersion)} {
+		list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(group.String())
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		for i := range list.APIResources {
+			all[group.WithResource(list.APIResources[i].Name)] = true
+		}
 	}
-	return names
+	return all, nil
 }
 
 // informer returns that of a resource, nil if the cluster does not have it.

@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 )
 
 // startFill fills the caches of a Controller in a bubble of synctest, on an API server that serves some resources of
@@ -24,9 +25,12 @@ func startFill(ctx context.Context, t *testing.T, served []string, broken string
 	t.Helper()
 	f, healed = newFixture(t, shop), &atomic.Bool{}
 	f.controller.served, f.controller.discovered = map[string]cache.SharedIndexInformer{}, false
-	f.kube.Resources = []*metav1.APIResourceList{{GroupVersion: gatewayv1.GroupVersion.String()}}
+	f.kube.Resources = []*metav1.APIResourceList{
+		{GroupVersion: gatewayv1.GroupVersion.String()}, {GroupVersion: v1alpha1.GroupVersion.String()},
+	}
 	for _, resource := range served {
-		f.kube.Resources[0].APIResources = append(f.kube.Resources[0].APIResources, metav1.APIResource{Name: resource})
+		list := f.kube.Resources[slices.Index([]string{gatewayv1.GroupName, v1alpha1.GroupName}, groupVersionOf(resource).Group)]
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: resource})
 	}
 	for fake := range f.trackers() {
 		fake.PrependReactor("list", broken, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -85,7 +89,7 @@ func TestWithoutTheGatewayAPIItIsReady(t *testing.T) {
 
 // TestAKindThatIsNotListedStallsNoOther: after a while the operator goes on without it.
 func TestAKindThatIsNotListedStallsNoOther(t *testing.T) {
-	for _, resource := range []string{"gatewayconfigs", "routefilters", "grpcroutes", "listenersets", "referencegrants"} {
+	for _, resource := range []string{"gatewayconfigs", "routefilters", "grpcroutes", "listenersets", "referencegrants", "xtelemetrypolicies"} {
 		t.Run(resource, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -115,6 +119,28 @@ func TestAKindThatIsNotListedStallsNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAGroupThatComesLater: its kinds are looked after without a restart, and the others before.
+func TestAGroupThatComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f, _ := startFill(ctx, t, slices.Collect(maps.Values(resourceOf)), "nothing")
+		all := f.kube.Resources
+		f.kube.Resources = all[:1]
+		time.Sleep(time.Second)
+		if err := f.controller.Ready(); err != nil || !f.controller.isReady() || f.controller.informer(resourceTelemetry) != nil {
+			t.Errorf("got %v, want it ready without the group", err)
+		}
+		f.kube.Resources = all
+		time.Sleep(discoverInterval + time.Second)
+		if informer := f.controller.informer(resourceTelemetry); informer == nil || !informer.HasSynced() {
+			t.Error("the policies are not looked after")
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 // TestNothingIsTakenFromAgentsForAKindThatIsNotListed: its objects may still be there.

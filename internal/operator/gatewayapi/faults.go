@@ -111,8 +111,16 @@ func (m *marker) needs(gateway *gatewayv1.Gateway, class *gatewayv1.GatewayClass
 		return resourceListenerSets
 	case m.seen.stalled[resourceGrants] && usesSecretsElsewhere(gateway):
 		return resourceGrants
+	case m.seen.stalled[resourceTelemetry] && m.isTraced(gateway, configured):
+		return resourceTelemetry
 	}
 	return ""
+}
+
+// isTraced reports whether a policy may have made the traces of a Gateway what they are, or may end them.
+func (m *marker) isTraced(gateway *gatewayv1.Gateway, configured bool) bool {
+	own := m.seen.own[source.GatewayParent(gateway.Namespace, gateway.Name)]
+	return own != nil && (own.Spec.Tracing != nil || configured)
 }
 
 // usesSecretsElsewhere reports whether a Gateway may name Secrets or ConfigMaps of other namespaces.
@@ -156,14 +164,24 @@ func (m *marker) policies() {
 		}
 	}
 	for _, policy := range m.seen.Policies {
-		if !m.faulty[policy] {
-			continue
-		}
-		for _, ancestor := range policy.Status.DeepCopy().Ancestors {
-			if ancestor.ControllerName == source.ControllerName {
-				meta.SetStatusCondition(&ancestor.Conditions, m.accepted(policy))
-				m.wanted.Policies[nameOf(policy)] = append(m.wanted.Policies[nameOf(policy)], ancestor)
-			}
+		m.policy(policy, policy.Status.Ancestors, m.wanted.Policies)
+	}
+	for _, policy := range m.seen.Telemetry {
+		m.policy(policy, policy.Status.Ancestors, m.wanted.Telemetry)
+	}
+}
+
+// policy marks a policy of the Gateway API at the Gateways that its status has.
+func (m *marker) policy(
+	policy metav1.Object, ancestors []gatewayv1.PolicyAncestorStatus, wanted map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus,
+) {
+	if !m.faulty[policy] {
+		return
+	}
+	for i := range ancestors {
+		if ancestor := ancestors[i].DeepCopy(); ancestor.ControllerName == source.ControllerName {
+			meta.SetStatusCondition(&ancestor.Conditions, m.accepted(policy))
+			wanted[nameOf(policy)] = append(wanted[nameOf(policy)], *ancestor)
 		}
 	}
 }

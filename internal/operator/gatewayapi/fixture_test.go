@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	appinformers "gateway/generated/app/informers/externalversions"
@@ -77,7 +78,7 @@ func newFixture(tb testing.TB, documents string) *fixture {
 	tb.Cleanup(f.controller.queue.ShutDown)
 	tb.Cleanup(f.controller.writes.ShutDown)
 	for _, resource := range resourceOf {
-		informer, err := f.controller.factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(resource))
+		informer, err := f.controller.factory.ForResource(groupVersionOf(resource).WithResource(resource))
 		must(tb, err)
 		f.controller.served[resource] = informer.Informer()
 	}
@@ -111,6 +112,7 @@ var kinds = map[schema.GroupVersionKind]informerOf{
 	routeKind("UDPRoute"):         served("udproutes"),
 	routeKind("BackendTLSPolicy"): served("backendtlspolicies"),
 	routeKind("ReferenceGrant"):   served("referencegrants"),
+	telemetryKind:                 served(resourceTelemetry),
 }
 
 // routeKind returns a kind of the Gateway API.
@@ -119,6 +121,7 @@ func routeKind(kind string) schema.GroupVersionKind {
 }
 
 var (
+	telemetryKind  = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("XTelemetryPolicy")
 	endpointSlices = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
 	roleBindings   = rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
 )

@@ -70,6 +70,7 @@ var variants = []struct {
 	{grants + "{namespace: team, name: backends}", []string{
 		"spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: web}], to: [{group: '', kind: Service}]}",
 		"spec: {from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: web}], to: [{group: '', kind: Secret}]}",
+		"spec: {from: [{group: gateway.networking.x-k8s.io, kind: XTelemetryPolicy, namespace: web}], to: [{group: '', kind: Service}]}",
 	}},
 	{routes + "{namespace: web, name: a}", httpRoutes}, {routes + "{namespace: web, name: b}", httpRoutes},
 	{routes + "{namespace: team, name: a}", httpRoutes}, {routes + "{namespace: team, name: b}", httpRoutes},
@@ -95,6 +96,8 @@ var variants = []struct {
 		"spec: {targetRefs: [{group: '', kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]}}",
 		"spec: {targetRefs: [{group: '', kind: Service, name: api, sectionName: h2}], validation: {hostname: a.io, wellKnownCACertificates: System}}",
 	}},
+	{telemetries + "{namespace: web, name: early, creationTimestamp: '2026-01-01T00:00:00Z'}", telemetry},
+	{telemetries + "{namespace: web, name: late, creationTimestamp: '2026-01-02T00:00:00Z'}", telemetry},
 	{"apiVersion: app.example.com/v1\nkind: BackendPolicy\nmetadata: {namespace: web, name: early, creationTimestamp: '2026-01-01T00:00:00Z'}", policies},
 	{"apiVersion: app.example.com/v1\nkind: BackendPolicy\nmetadata: {namespace: web, name: late, creationTimestamp: '2026-01-02T00:00:00Z'}", policies},
 	{"apiVersion: app.example.com/v1\nkind: BackendPolicy\nmetadata: {namespace: team, name: late, creationTimestamp: '2026-01-02T00:00:00Z'}", policies},
@@ -105,6 +108,7 @@ const (
 	gateways     = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: "
 	listenerSets = "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: "
 	grants       = "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: "
+	telemetries  = "apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XTelemetryPolicy\nmetadata: "
 	routes       = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: "
 )
 
@@ -122,6 +126,14 @@ var (
 	}
 	// dear is a route whose expressions take so many steps that a host has no more than one of it.
 	dear = "spec: {parentRefs: [{namespace: web, name: shop}], hostnames: [dear.io], rules: [" + strings.Join(dearRules(10), ", ") + "]}"
+
+	telemetry = []string{
+		"spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: shop}], tracing: {mode: Disabled}}",
+		"spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: shop}], " +
+			"tracing: {mode: Enabled, provider: {backendRef: {name: api, port: 80}}}}",
+		"spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: edge}, {group: gateway.networking.k8s.io, kind: Gateway, name: shop}], " +
+			"tracing: {mode: Enabled, provider: {backendRef: {namespace: team, name: api, port: 80}}}}",
+	}
 
 	policies = []string{
 		"spec: {targetRefs: [{group: '', kind: Service, name: api}], connections: {maxPerEndpoint: 10}}",

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/children"
@@ -95,6 +96,7 @@ func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	o.TCPRoutes = list[*gatewayv1.TCPRoute](c, "tcproutes")
 	o.UDPRoutes = list[*gatewayv1.UDPRoute](c, "udproutes")
 	o.Policies = list[*gatewayv1.BackendTLSPolicy](c, "backendtlspolicies")
+	o.Telemetry = list[*v1alpha1.XTelemetryPolicy](c, resourceTelemetry)
 	o.Grants = list[*gatewayv1.ReferenceGrant](c, "referencegrants")
 	for _, obj := range c.inputs.Filters.Informer().GetStore().List() {
 		o.Filters = append(o.Filters, obj.(*appv1.RouteFilter))

@@ -39,3 +39,60 @@ func TestABackendPolicyIsProgrammedOnceAllProxiesRunIt(t *testing.T) {
 		"ancestors[0] Accepted=False Conflicted: another policy for the same Service port comes first")
 	f.settle()
 }
+
+// spans is a policy for the traces of a Gateway.
+const spans = `
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XTelemetryPolicy
+metadata: {namespace: web, name: spans, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: shop}]
+  tracing: {mode: Enabled, samplingRate: {numerator: 1}, provider: {backendRef: {name: api, port: 80}}}
+`
+
+// TestTelemetryIsOfTheDataPlane: the oldest policy says how the data plane takes part in traces, until it goes, and
+// each has a status.
+func TestTelemetryIsOfTheDataPlane(t *testing.T) {
+	late := strings.NewReplacer("name: spans, creation", "name: late, creation", "2026-01-01", "2026-01-02", "numerator: 1}", "numerator: 2}").Replace(spans)
+	f := newFixture(t, shop+"---"+spans+"---"+late)
+	expect := func(endpoint string, rate int32) {
+		t.Helper()
+		switch tracing := f.ownGateway("web", "shop").Spec.Tracing; {
+		case tracing == nil && endpoint == "":
+		case tracing == nil || tracing.Endpoint != endpoint || *tracing.SamplingRatePerMillion != rate:
+			t.Errorf("traces are %+v, want %q and %d", tracing, endpoint, rate)
+		}
+	}
+	f.settle()
+	expect("api.web.svc:80", 10_000)
+	f.expectConditions(telemetryKind, "web", "spans", "ancestors[0] Accepted=True Accepted", "ancestors[0] ResolvedRefs=True ResolvedRefs")
+	f.expectConditions(telemetryKind, "web", "late", "ancestors[0] Accepted=False Conflicted: XTelemetryPolicy spans comes first")
+
+	f.remove(telemetryKind, "web", "spans")
+	f.settle()
+	expect("api.web.svc:80", 20_000)
+	f.expectConditions(telemetryKind, "web", "late", "ancestors[0] Accepted=True Accepted")
+
+	f.put(strings.Replace(late, "name: shop", "name: other", 1))
+	f.settle()
+	expect("", 0)
+	if conditions := f.conditions(telemetryKind, "web", "late"); len(conditions) > 0 {
+		t.Errorf("without a Gateway, the policy has %q", conditions)
+	}
+}
+
+// TestTracesStayForAKindThatIsNotListed: while the API server does not list the policies, nobody knows whether there
+// are any.
+func TestTracesStayForAKindThatIsNotListed(t *testing.T) {
+	f := newFixture(t, shop+"---"+spans)
+	f.settle()
+	f.controller.stalled[resourceTelemetry] = true
+	must(t, f.controller.informer(resourceTelemetry).GetIndexer().Replace(nil, ""))
+	f.controller.queue.Add(rebuild)
+	if _, err := f.sync(); err != nil {
+		t.Fatal(err)
+	}
+	if tracing := f.ownGateway("web", "shop").Spec.Tracing; tracing == nil {
+		t.Error("there are no traces any more")
+	}
+}

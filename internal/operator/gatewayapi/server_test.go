@@ -23,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
 	"sigs.k8s.io/yaml"
 
@@ -58,6 +59,7 @@ var decoder = func() runtime.Decoder {
 	utilruntime.Must(kubescheme.AddToScheme(scheme))
 	utilruntime.Must(appv1.AddToScheme(scheme))
 	utilruntime.Must(gatewayv1.Install(scheme))
+	utilruntime.Must(v1alpha1.Install(scheme))
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
@@ -214,7 +216,7 @@ func (s *fakeServer) resourceOf(
 	switch kind.Group {
 	case appv1.GroupName:
 		return resource, s.own.Tracker()
-	case gatewayv1.GroupName:
+	case gatewayv1.GroupName, v1alpha1.GroupName:
 		return resource, s.routes.Tracker()
 	}
 	return resource, s.kube.Tracker()

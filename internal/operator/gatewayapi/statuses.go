@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/logging"
@@ -68,8 +69,12 @@ func (c *Controller) writeStatus(id source.Object, object metav1.Object, wanted 
 		}
 	case *gatewayv1.BackendTLSPolicy:
 		copied := *before
-		changed := tlsAncestors.set(&copied.Status.Ancestors, wanted.Policies[nameOf(before)], now)
+		changed := gatewayAncestors.set(&copied.Status.Ancestors, wanted.Policies[nameOf(before)], now)
 		update(c, id, &copied, changed, 0, api.BackendTLSPolicies(id.Namespace))
+	case *v1alpha1.XTelemetryPolicy:
+		copied := *before
+		changed := gatewayAncestors.set(&copied.Status.Ancestors, wanted.Telemetry[nameOf(before)], now)
+		update(c, id, &copied, changed, 0, c.Routes.ExperimentalV1alpha1().XTelemetryPolicies(id.Namespace))
 	case *appv1.BackendPolicy:
 		copied := *before
 		changed := ancestors.set(&copied.Status.Ancestors, wanted.BackendPolicies[nameOf(before)], now)
@@ -270,7 +275,7 @@ var (
 		isSame:     func(a, b *gatewayv1.RouteParentStatus) bool { return isSameRef(a.ParentRef, b.ParentRef) },
 		conditions: func(e *gatewayv1.RouteParentStatus) *[]metav1.Condition { return &e.Conditions },
 	}
-	tlsAncestors = entry[gatewayv1.PolicyAncestorStatus]{
+	gatewayAncestors = entry[gatewayv1.PolicyAncestorStatus]{
 		controller: func(e *gatewayv1.PolicyAncestorStatus) string { return string(e.ControllerName) },
 		isSame:     func(a, b *gatewayv1.PolicyAncestorStatus) bool { return isSameRef(a.AncestorRef, b.AncestorRef) },
 		conditions: func(e *gatewayv1.PolicyAncestorStatus) *[]metav1.Condition { return &e.Conditions },

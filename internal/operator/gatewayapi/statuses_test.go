@@ -60,7 +60,7 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: BackendTLSPolicy
 metadata: {namespace: web, name: policy}
 spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}}
-`
+---` + spans
 
 // TestAStatusIsWrittenOnce though the caches have the object as it was before.
 func TestAStatusIsWrittenOnce(t *testing.T) {

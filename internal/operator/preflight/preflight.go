@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
@@ -95,6 +96,8 @@ var ClusterPermissions = []Permission{
 	{gatewayv1.GroupName, "backendtlspolicies", read},
 	{gatewayv1.GroupName, "backendtlspolicies/status", update},
 	{gatewayv1.GroupName, "referencegrants", read},
+	{v1alpha1.GroupName, "xtelemetrypolicies", read},
+	{v1alpha1.GroupName, "xtelemetrypolicies/status", update},
 }
 
 // LeasePermissions are what leader election needs in the namespace of the lease.

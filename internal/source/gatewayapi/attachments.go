@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/proxypod"
@@ -269,6 +270,8 @@ func (o *Objects) Add(obj any) {
 		o.Grants = append(o.Grants, object)
 	case *appv1.RouteFilter:
 		o.Filters = append(o.Filters, object)
+	case *v1alpha1.XTelemetryPolicy:
+		o.Telemetry = append(o.Telemetry, object)
 	case *appv1.BackendPolicy:
 		o.BackendPolicies = append(o.BackendPolicies, object)
 	}

@@ -17,7 +17,7 @@ import (
 // kindConfig is the kind of the objects that parametersRefs name.
 const kindConfig = "GatewayConfig"
 
-// configure applies the GatewayConfigs of the class and the Gateway to a data plane.
+// configure applies the GatewayConfigs of the class and the Gateway, and policies, to a data plane.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 	p.own, p.filters = &appv1.GatewaySpec{}, t.ListenerFilters
 	config, problem := t.classConfig(class)
@@ -33,6 +33,7 @@ func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 		}
 		p.merge(config)
 	}
+	t.addTelemetry(p)
 	p.own.Pods.Annotations = with(p.own.Pods.Annotations, infrastructure.Annotations)
 	p.own.Service.Annotations = with(p.own.Service.Annotations, infrastructure.Annotations)
 	p.to.Settings = source.Translate(&appv1.Gateway{Spec: *p.own}).Settings

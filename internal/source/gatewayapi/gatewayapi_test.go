@@ -16,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
@@ -104,6 +106,16 @@ func parseAll(t *testing.T, content []byte) gatewayapi.Objects {
 			objects.UDPRoutes = append(objects.UDPRoutes, parse[gatewayv1.UDPRoute](t, document))
 		case "BackendTLSPolicy":
 			objects.Policies = append(objects.Policies, parse[gatewayv1.BackendTLSPolicy](t, document))
+		case "GatewayConfig":
+			config := parse[appv1.GatewayConfig](t, document)
+			objects.Config = func(namespace, name string) *appv1.GatewayConfig { // there is one at most
+				if namespace == config.Namespace && name == config.Name {
+					return config
+				}
+				return nil
+			}
+		case "XTelemetryPolicy":
+			objects.Telemetry = append(objects.Telemetry, parse[v1alpha1.XTelemetryPolicy](t, document))
 		case "BackendPolicy":
 			objects.BackendPolicies = append(objects.BackendPolicies, parse[appv1.BackendPolicy](t, document))
 		case "RouteFilter":
@@ -161,6 +173,9 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 			}
 			for _, listener := range plane.Spec.Listeners {
 				fmt.Fprintf(b, "  listener %s port %d protocol %s hostname %q tls %v\n", listener.Name, listener.Port, listener.Protocol, listener.Hostname, listener.TLS)
+			}
+			if tracing := plane.Spec.Tracing; tracing != nil {
+				fmt.Fprintf(b, "  tracing to %s, %d of a million\n", tracing.Endpoint, ptr.Deref(tracing.SamplingRatePerMillion, -1))
 			}
 			if ref := plane.Spec.BackendClientCertificateRef; ref != nil {
 				fmt.Fprintf(b, "  backends are shown %s\n", ref.Name)
@@ -241,6 +256,11 @@ func describe(result *gatewayapi.Result) string {
 	for _, name := range names(status.Policies) {
 		for _, ancestor := range status.Policies[name] {
 			fmt.Fprintf(&b, "BackendTLSPolicy %s at %s:%s\n", name, ancestor.AncestorRef.Name, conditions(ancestor.Conditions))
+		}
+	}
+	for _, name := range names(status.Telemetry) {
+		for _, ancestor := range status.Telemetry[name] {
+			fmt.Fprintf(&b, "XTelemetryPolicy %s at %s:%s\n", name, ancestor.AncestorRef.Name, conditions(ancestor.Conditions))
 		}
 	}
 	for _, name := range names(status.BackendPolicies) {

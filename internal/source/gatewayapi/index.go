@@ -69,7 +69,7 @@ func (x *Index) Replace(objects Objects) {
 	for _, filter := range objects.Filters {
 		x.filters[idOf(kindFilter, filter)] = filter
 	}
-	x.Policies, x.BackendPolicies = sorted(x.Policies), sorted(x.BackendPolicies)
+	x.Policies, x.BackendPolicies, x.Telemetry = sorted(x.Policies), sorted(x.BackendPolicies), sorted(x.Telemetry)
 	x.indexPolicies()
 	gone := maps.Clone(x.routes)
 	objects.Each(func(kind string, object metav1.Object) {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
@@ -30,6 +31,8 @@ type Objects struct {
 	Policies     []*gatewayv1.BackendTLSPolicy
 	Grants       []*gatewayv1.ReferenceGrant
 	Filters      []*appv1.RouteFilter
+	// Telemetry are the policies for traces, of the experimental channel. The operator alone has them.
+	Telemetry []*v1alpha1.XTelemetryPolicy
 	// BackendPolicies are of our own group.
 	BackendPolicies []*appv1.BackendPolicy
 	// ListenerFilters are those of all HTTP and HTTPS listeners, with their limit of bodies, unless a GatewayConfig has
@@ -65,6 +68,7 @@ func (o *Objects) Only(keep func(kind string, object metav1.Object) bool) Object
 	some.Grants = kept(kindGrant, o.Grants, keep)
 	some.Filters = kept(kindFilter, o.Filters, keep)
 	some.Policies = kept(kindTLSPolicy, o.Policies, keep)
+	some.Telemetry = kept(kindTelemetry, o.Telemetry, keep)
 	some.BackendPolicies = kept(kindBackendPolicy, o.BackendPolicies, keep)
 	some.HTTPRoutes = kept("HTTPRoute", o.HTTPRoutes, keep)
 	some.GRPCRoutes = kept("GRPCRoute", o.GRPCRoutes, keep)
@@ -208,6 +212,8 @@ type plane struct {
 	problems                    map[string][]model.Problem
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
+	// telemetry are the policies for its traces, in the order of precedence.
+	telemetry []telemetry
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
 	filters appv1.RouteFilterSpec
 	attached

@@ -23,6 +23,12 @@ func (p *plane) noteOwnProblems() {
 			add(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.name)
 		}
 	}
+	for _, one := range p.telemetry {
+		about := model.Problem{Origin: origin(kindTelemetry, one.policy)}
+		for _, wrong := range []verdict{one.accepted, one.resolved} {
+			add(wrong, about, kindTelemetry+" "+one.policy.Namespace+"/"+one.policy.Name)
+		}
+	}
 	for _, set := range p.sets {
 		if !set.allowed {
 			wrong := verdict{reason: "NotAllowed", message: "the Gateway's allowedListeners do not include it"}

@@ -26,6 +26,8 @@ type Status struct {
 	Routes map[Object][]gatewayv1.RouteParentStatus
 	// Policies are those for Service ports that a Gateway of ours sends requests to.
 	Policies map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus
+	// Telemetry are the policies for traces that name a Gateway of ours.
+	Telemetry map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus
 	// BackendPolicies are those for Service ports that a Gateway of ours sends traffic to.
 	BackendPolicies map[types.NamespacedName][]appv1.BackendPolicyAncestor
 }
@@ -83,6 +85,7 @@ func (r *Result) StatusOf(objects map[Object]bool, problems func(plane Parent, r
 		Classes: map[string]gatewayv1.GatewayClassStatus{}, Gateways: map[types.NamespacedName]gatewayv1.GatewayStatus{},
 		ListenerSets: map[types.NamespacedName]gatewayv1.ListenerSetStatus{}, Routes: map[Object][]gatewayv1.RouteParentStatus{},
 		Policies:        map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{},
+		Telemetry:       map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{},
 		BackendPolicies: map[types.NamespacedName][]appv1.BackendPolicyAncestor{},
 	}
 	for id := range objects {
@@ -111,6 +114,8 @@ func (s *Status) add(t *translator, id Object) {
 		if used := t.uses[id]; used != nil {
 			s.Policies[name] = t.tlsPolicyStatus(used.policy.(*gatewayv1.BackendTLSPolicy), t.usesOf(id))
 		}
+	case kindTelemetry:
+		s.Telemetry[name] = t.telemetryStatus(id)
 	case kindBackendPolicy:
 		if used := t.uses[id]; used != nil {
 			s.BackendPolicies[name] = t.backendPolicyStatus(used.policy.(*appv1.BackendPolicy), t.usesOf(id))

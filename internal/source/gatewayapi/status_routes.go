@@ -87,18 +87,21 @@ func (t *translator) tlsPolicyStatus(policy *gatewayv1.BackendTLSPolicy, uses []
 		accepted, resolved := policyProblems(policy, func(configMap string) verdict {
 			return t.contentProblem(use.plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
 		})
-		parent := use.plane.parent
-		group, kind, namespace := gatewayv1.Group(parent.Group), gatewayv1.Kind(parent.Kind), gatewayv1.Namespace(parent.Namespace)
-		all = append(all, gatewayv1.PolicyAncestorStatus{
-			AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(parent.Name)},
-			ControllerName: ControllerName,
-			Conditions: []metav1.Condition{
-				condition(gatewayv1.PolicyConditionAccepted, policy.Generation, use.accepted(accepted)),
-				condition(gatewayv1.BackendTLSPolicyConditionResolvedRefs, policy.Generation, resolved),
-			},
-		})
+		all = append(all, ancestorAt(use.plane.parent,
+			condition(gatewayv1.PolicyConditionAccepted, policy.Generation, use.accepted(accepted)),
+			condition(gatewayv1.BackendTLSPolicyConditionResolvedRefs, policy.Generation, resolved),
+		))
 	}
 	return all
+}
+
+// ancestorAt returns what is said of a policy of the Gateway API at a Gateway.
+func ancestorAt(parent Parent, conditions ...metav1.Condition) gatewayv1.PolicyAncestorStatus {
+	group, kind, namespace := gatewayv1.Group(parent.Group), gatewayv1.Kind(parent.Kind), gatewayv1.Namespace(parent.Namespace)
+	return gatewayv1.PolicyAncestorStatus{
+		AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(parent.Name)},
+		ControllerName: ControllerName, Conditions: conditions,
+	}
 }
 
 // accepted returns why a policy is not in effect at a data plane. otherwise is what is wrong with it anywhere.

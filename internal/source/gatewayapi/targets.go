@@ -49,7 +49,7 @@ func (r *Result) IdleTargets() []IdleTarget {
 			}
 		}
 	}
-	return all
+	return append(all, t.idleTelemetry()...)
 }
 
 // Strays returns the routes that have none of the parents, in the order of precedence.
