@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
@@ -49,14 +50,19 @@ func init() {
 	for _, kind := range []string{"Gateway", "GatewayConfig", "RouteFilter", "BackendPolicy"} {
 		definitions[schema.GroupKind{Group: appv1.GroupName, Kind: kind}] = sync.OnceValues(func() (*crd, error) { return readCRD(kind) })
 	}
-	for _, kind := range gatewayAPIKinds {
-		definitions[schema.GroupKind{Group: gatewayv1.GroupName, Kind: kind}] = sync.OnceValues(func() (*crd, error) { return readGatewayAPI(kind) })
+	for group, kinds := range gatewayAPIKinds {
+		for _, kind := range kinds {
+			definitions[schema.GroupKind{Group: group, Kind: kind}] = sync.OnceValues(func() (*crd, error) { return readGatewayAPI(kind) })
+		}
 	}
 }
 
-// gatewayAPIKinds are the kinds of the Gateway API that have a CRD here.
-var gatewayAPIKinds = []string{
-	"BackendTLSPolicy", "GRPCRoute", "Gateway", "GatewayClass", "HTTPRoute", "ListenerSet", "ReferenceGrant", "TCPRoute", "TLSRoute", "UDPRoute",
+// gatewayAPIKinds are the kinds of the Gateway API that have a CRD here, by group.
+var gatewayAPIKinds = map[string][]string{
+	gatewayv1.GroupName: {
+		"BackendTLSPolicy", "GRPCRoute", "Gateway", "GatewayClass", "HTTPRoute", "ListenerSet", "ReferenceGrant", "TCPRoute", "TLSRoute", "UDPRoute",
+	},
+	v1alpha1.GroupName: {"XTelemetryPolicy"},
 }
 
 // gatewayAPI has the schemas of the Gateway API's experimental channel, which has all fields, by kind: without

@@ -8,10 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,7 +27,7 @@ func TestGatewayAPISchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "experimental", "gateway.networking.k8s.io_*.yaml"))
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "experimental", "gateway.networking.*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,13 +41,17 @@ func TestGatewayAPISchemas(t *testing.T) {
 		if err := yaml.Unmarshal(content, definition); err != nil {
 			t.Fatal(err)
 		}
-		if schema := schemaOf(definition, "v1"); schema.Properties != nil {
+		kind, version := definition.Spec.Names.Kind, "v1"
+		if definition.Spec.Group == v1alpha1.GroupName {
+			version = v1alpha1.GroupVersion.Version
+		}
+		if schema := schemaOf(definition, version); schema.Properties != nil && slices.Contains(gatewayAPIKinds[definition.Spec.Group], kind) {
 			delete(schema.Properties, "status")
 			withoutDescriptions(reflect.ValueOf(schema))
-			schemas[definition.Spec.Names.Kind] = schema
+			schemas[kind] = schema
 		}
 	}
-	for _, kind := range gatewayAPIKinds {
+	for _, kind := range slices.Concat(gatewayAPIKinds[gatewayv1.GroupName], gatewayAPIKinds[v1alpha1.GroupName]) {
 		if schemas[kind] == nil {
 			t.Errorf("there is no CRD of %s", kind)
 		}

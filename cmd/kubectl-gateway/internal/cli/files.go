@@ -38,7 +38,7 @@ func newKinds() *runtime.Scheme {
 	all.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Namespace{})
 	all.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
 	for kind := range scheme.Scheme.AllKnownTypes() {
-		if object, err := scheme.Scheme.New(kind); err == nil && kind.Group == gatewayv1.GroupName && admission.Knows(kind.GroupKind()) {
+		if object, err := scheme.Scheme.New(kind); err == nil && kind.Group != appv1.GroupName && admission.Knows(kind.GroupKind()) {
 			all.AddKnownTypeWithName(kind, object)
 		}
 	}

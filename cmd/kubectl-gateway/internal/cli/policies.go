@@ -9,6 +9,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/internal/source/ingress"
 )
 
@@ -29,7 +30,7 @@ func ignored(documents []Document) []string {
 				}
 			}
 		}
-		if kind.Group == appv1.GroupName || kind.Group == gatewayv1.GroupName && kind.Kind == "BackendTLSPolicy" {
+		if kind.Group == appv1.GroupName || admission.Knows(kind.GroupKind()) {
 			continue
 		}
 		targets := 0

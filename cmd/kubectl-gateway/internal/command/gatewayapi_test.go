@@ -412,3 +412,36 @@ spec: {parentRefs: [{group: app.example.com, name: own, namespace: infra}]}
 		t.Errorf("a Gateway of another namespace is missed:\n%s", result.Err)
 	}
 }
+
+// TestTelemetryOfFiles: an XTelemetryPolicy of the files has the proxies take part in traces, and what is refused of it
+// is named.
+func TestTelemetryOfFiles(t *testing.T) {
+	const objects = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge, namespace: demo}
+spec: {gatewayClassName: gateway, listeners: [{name: web, port: 80, protocol: HTTP}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: collector, namespace: demo}
+spec: {ports: [{port: 4318}]}
+---
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XTelemetryPolicy
+metadata: {name: spans, namespace: demo}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: edge}]
+  tracing: {mode: Enabled, samplingRate: {numerator: 5}, provider: {backendRef: {name: collector, port: 4318}}}
+`
+	write := func(old, replacement string) string {
+		return clitest.WriteFile(t, "objects.yaml", strings.Replace(objects, old, replacement, 1))
+	}
+	clitest.Run(t, "", "render", "-f", write("", "")).Want(t, 0, "if { rand(1000000) lt 50000 }")
+	clitest.Run(t, "", "render", "-f", write("", ""), "--check").Want(t, 0)
+	clitest.Run(t, "", "render", "-f", write("mode: Enabled,", "mode: Enabled, spanName: a,"), "--check").Want(t, 3,
+		"XTelemetryPolicy demo/spans: tracing.spanName: it is not supported: remove it")
+	clitest.Run(t, "", "render", "-f", write("name: edge}]", "name: gone}]"), "--check").Want(t, 3,
+		"XTelemetryPolicy demo/spans: spec.targetRefs[0] has no effect: there is no Gateway demo/gone")
+	clitest.Run(t, "", "render", "-f", write("mode: Enabled,", "mode: Sometimes,"), "--check").Want(t, 1, `spec.tracing.mode: Unsupported value: "Sometimes"`)
+}
