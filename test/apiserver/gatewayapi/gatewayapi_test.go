@@ -77,6 +77,9 @@ func TestGatewayAPI(t *testing.T) {
 	t.Run("the first RouteFilter", func(t *testing.T) { testFirstRouteFilter(t, api, port) })
 	t.Run("a RouteFilter", func(t *testing.T) { testRouteFilters(t, api, haproxy, port) })
 	t.Run("a BackendPolicy", func(t *testing.T) { testBackendPolicies(t, api, port) })
+	if !testenv.IsOldGatewayAPI() {
+		t.Run("an XTelemetryPolicy", func(t *testing.T) { testTelemetry(t, api) })
+	}
 	t.Run("filters of all listeners", func(t *testing.T) { testListenerFilters(t, api, haproxy, port) })
 	t.Run("an ExternalAuth", func(t *testing.T) { testExternalAuth(t, api, port) })
 	t.Run("cert-manager", func(t *testing.T) { testSolver(t, api, port) })

@@ -208,7 +208,7 @@ func useGatewayAPI(t *testing.T, namespace string) {
 		_, err := server.Kube.RbacV1().RoleBindings(team).Get(ctx, namespace+".api-gateway", metav1.GetOptions{})
 		return err
 	})
-	for _, object := range []string{"listenerset/more", "backendtlspolicy/policy", "backendpolicy/policy", "tlsroute/tls", "tcproute/tcp", "udproute/udp", "grpcroute/grpc"} {
+	for _, object := range []string{"listenerset/more", "backendtlspolicy/policy", "backendpolicy/policy", "xtelemetrypolicy/policy", "tlsroute/tls", "tcproute/tcp", "udproute/udp", "grpcroute/grpc"} {
 		testenv.Eventually(t, soon, "the status of "+object, func(context.Context) error {
 			if status := server.Kubectl(t, "-n", namespace, "get", object, "-o", "jsonpath={.status}"); !strings.Contains(status, "observedGeneration") {
 				return fmt.Errorf("it is %q", status)

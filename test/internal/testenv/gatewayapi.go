@@ -12,7 +12,11 @@ import (
 
 var gatewayAPI = flag.String("gateway-api", "", "the version of the Gateway API's CRDs, such as v1.6.3; that of go.mod if empty")
 
-// InstallGatewayAPI installs the CRDs of the Gateway API, of the experimental channel, which has all that there are.
+// IsOldGatewayAPI reports whether the CRDs are of another version than go.mod names, and so lack new kinds.
+func IsOldGatewayAPI() bool { return *gatewayAPI != "" }
+
+// InstallGatewayAPI installs the CRDs of the Gateway API, of the experimental channel, which has all fields: of the
+// kinds that it has alone, those that are looked after.
 func (s *Server) InstallGatewayAPI(t testing.TB) {
 	t.Helper()
 	dir := strings.TrimSpace(Run(t, ".", nil, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"))
@@ -24,9 +28,16 @@ func (s *Server) InstallGatewayAPI(t testing.TB) {
 		}
 		dir = module.Dir
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", "gateway.networking.k8s.io_*s.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("failed to find the CRDs in %s: %v", dir, err)
+	var files []string
+	for _, name := range []string{"gateway.networking.k8s.io_*s.yaml", "gateway.networking.x-k8s.io_xtelemetrypolicies.yaml"} {
+		some, err := filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, some...)
+	}
+	if len(files) == 0 {
+		t.Fatalf("there are no CRDs in %s", dir)
 	}
 	var crds []string
 	for _, file := range files {
