@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, routes, namespaces, memory, control.
-# They print tables in Markdown. What one of them starts is gone when it ends; nothing needs the node.
+# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, routes, namespaces, ingresses,
+# memory, control. They print tables in Markdown. What one of them starts is gone when it ends; nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go dataplane propagation routes namespaces memory control)
+steps=(go dataplane propagation routes namespaces ingresses memory control)
 
 # The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
@@ -50,6 +50,13 @@ step_namespaces() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS
     (cd test && go test ./bench/propagation -run='^$' -bench='^BenchmarkManyNamespaces$' -benchtime=1x -timeout=40m) | rows
+}
+
+# Ingresses of many namespaces, which the operator serves.
+step_ingresses() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
+    export KUBEBUILDER_ASSETS
+    (cd test && go test ./bench/propagation -run='^$' -bench='^BenchmarkManyIngresses$' -benchtime=1x -timeout=40m) | rows
 }
 
 # What an agent and its HAProxy keep in memory for Gateways of several sizes.

@@ -95,14 +95,15 @@ func newRoutesWorld(b *testing.B, routes int) *world {
 	return w
 }
 
-func (w *world) startOperator(b *testing.B) {
+func (w *world) startOperator(b *testing.B, flags ...string) {
 	b.Helper()
 	server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(b), "artifacts", "rbac"))
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(b.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](36000)}}, metav1.CreateOptions{})
 	must(b, err)
-	w.operator = testenv.Start(b, nil, server.Build(b, "."), "-kubeconfig="+server.TokenKubeconfig(b, token.Status.Token), "-logtostderr",
-		"-health-address=127.0.0.1:0", "-leader-elect=false")
+	w.operator = testenv.Start(b, nil, server.Build(b, "."), append([]string{
+		"-kubeconfig=" + server.TokenKubeconfig(b, token.Status.Token), "-logtostderr", "-health-address=127.0.0.1:0", "-leader-elect=false",
+	}, flags...)...)
 }
 
 func (w *world) createGateway(b *testing.B) {
