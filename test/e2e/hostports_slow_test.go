@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/test/internal/testenv"
 )
 
 // hostPort is one that nothing on the node has.
@@ -126,8 +128,21 @@ func operatorArguments(t *testing.T) (before []string, set func([]string)) {
 		_, err := deployments.Apply(ctx, applied, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
 		must(t, err)
 	}
-	t.Cleanup(func() { apply(context.Background(), before) })
+	t.Cleanup(func() {
+		apply(context.Background(), before)
+		runAtEnd(t, "hack/kubectl.sh -n gateway-system rollout status deployment/gateway-operator --timeout=60s")
+	})
 	return before, func(arguments []string) { apply(t.Context(), arguments) }
+}
+
+// runAtEnd runs commands in the project's directory while a test cleans up.
+func runAtEnd(t *testing.T, commands string) {
+	t.Helper()
+	command := exec.CommandContext(context.Background(), "sh", "-ec", commands) //nolint:gosec // ours
+	command.Dir = testenv.MustRoot(t)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("failed to clean up: %v: %s", err, out)
+	}
 }
 
 // operatorImages returns the images of the operator and of HAProxy.

@@ -3,11 +3,9 @@
 package e2e
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,12 +69,9 @@ func (s *docsStage) serveIngresses(t *testing.T, root string) {
 	}
 	all := strings.Join(names, " ")
 	t.Cleanup(func() {
-		command := exec.CommandContext(context.Background(), "sh", "-c", "cd "+root+"; remove='hack/kubectl.sh delete --ignore-not-found'\n"+ //nolint:gosec // ours
+		runAtEnd(t, "remove='hack/kubectl.sh delete --ignore-not-found'\n"+
 			"$remove namespace gateway-ingress ingress-nginx "+s.namespace+"; $remove gatewayclass gateway; $remove ingressclass nginx\n"+
 			"$remove clusterrolebinding ingress-nginx; $remove -f artifacts/copier -f artifacts/ingress "+all)
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Errorf("failed to clean up: %v: %s", err, out)
-		}
 	})
 	image, _ := operatorImages(t)
 	s.script(t, `kubectl apply --server-side `+all+`

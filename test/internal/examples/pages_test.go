@@ -26,12 +26,10 @@ var elsewhere = map[string]string{
 	"kubectl gateway apply -f gateways.yaml":                  "there are no Ingresses on the node; TestConvertedIsAdmitted",
 	"kubectl create namespace gateways":                       "for the objects of gateways.yaml",
 	"kubectl gateway list -A":                                 "the Gateways of other tests; testTranscripts lists those of a page",
-	"kubectl gateway logs ingress ":                           "there are no Ingresses on the node",
 	"kubectl get ingresses,ingressclasses,services,":          "reads the reader's cluster",
 	"kubectl wait httproute/closed ":                          "the plugin's tests run the example",
 	"kubectl -n shop get canary ":                             "needs Flagger",
 	"kubectl -n shop get httproute api ":                      "needs Flagger",
-	"curl --resolve shop.example.com:443:ADDRESS ":            "needs the reader's cluster",
 }
 
 // TestCommandsOfPages: what tutorials and how-tos tell to run in blocks "sh" is run by TestRequests, as a command of an
