@@ -39,9 +39,10 @@ help: ## Show this list
 ##@ Build
 
 .PHONY: build
-build: ## Build gateway, gateway-agent, gateway-keys, gateway-login and gateway-copier into bin/
+build: ## Build gateway, gateway-agent, gateway-keys, gateway-login, gateway-waf and gateway-copier into bin/
 	$(GO_BUILD) -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier
 	cd cmd/gateway-login && $(GO_BUILD) -o ../../bin/ .
+	cd cmd/gateway-waf && $(GO_BUILD) -tags=no_fs_access -o ../../bin/ .
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin into bin/: put kubectl-gateway on your PATH
@@ -107,6 +108,7 @@ vet: ## Run go vet
 	cd test && go vet -tags=slow ./...
 	cd cmd/kubectl-gateway && go vet -tags=slow ./...
 	cd cmd/gateway-login && go vet ./...
+	cd cmd/gateway-waf && go vet ./...
 	cd hack/dex && go vet ./...
 	cd hack/zitadel && go vet ./...
 	cd examples/clients && go vet ./...
@@ -118,7 +120,7 @@ lint: ## Run golangci-lint, kube-api-linter and shellcheck, and check which pack
 	$(SHFMT) -d $$(git ls-files $(SCRIPTS))
 	go build -C hack/lint -o ../../bin/ $(LINTER)
 	bin/$(notdir $(LINTER)) run ./...
-	for module in test cmd/kubectl-gateway cmd/gateway-login examples/clients; do \
+	for module in test cmd/kubectl-gateway cmd/gateway-login cmd/gateway-waf examples/clients; do \
 		(cd $$module && $(CURDIR)/bin/$(notdir $(LINTER)) run --config $(CURDIR)/.golangci.yml ./...) || failed=1; \
 	done; [[ -z $${failed:-} ]]
 

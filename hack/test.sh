@@ -62,7 +62,7 @@ other_units() {
     # These two ask the plugin hundreds of questions, each of which compiles schemas: with the race detector, that takes
     # four minutes.
     unit_tests cmd/kubectl-gateway ./internal/command ./internal/try || failed=1
-    for module in cmd/kubectl-gateway cmd/gateway-login test examples/clients hack/cluster/image; do
+    for module in cmd/kubectl-gateway cmd/gateway-login cmd/gateway-waf test examples/clients hack/cluster/image; do
         units "$module" || failed=1
     done
     [[ -z $failed ]]

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 readonly database=https://vuln.go.dev
-modules=(. test cmd/kubectl-gateway cmd/gateway-login examples/clients hack/cluster/image)
+modules=(. test cmd/kubectl-gateway cmd/gateway-login cmd/gateway-waf examples/clients hack/cluster/image)
 
 # self_check: an empty answer means nothing unless a report is answered by a finding. This one is on what the pause
 # image calls.

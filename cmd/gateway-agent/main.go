@@ -44,6 +44,7 @@ type options struct {
 	haproxyCerts       string
 	keysSocket         string
 	loginSocket        string
+	wafSocket          string
 	usersSocket        string
 	relaySocket        string
 	healthAddress      string
@@ -104,6 +105,8 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 		"`file` of the socket where HAProxy, not the agent, has gateway-keys connect to endpoints, if it runs in this pod")
 	flags.StringVar(&o.loginSocket, "login-socket", proxypod.LoginSocket,
 		"`file` of the socket where HAProxy, not the agent, asks gateway-login about sessions, if there is a -users")
+	flags.StringVar(&o.wafSocket, "waf-socket", proxypod.WAFSocket,
+		"`file` of the socket where HAProxy, not the agent, asks gateway-waf about requests, if it runs in this pod")
 	flags.BoolVar(&o.mounts.Keys, "keys", false, "gateway-keys runs in this pod, even without -secret and -users")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("users", "`name` of a Secret with users, API keys or keys of sessions that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
@@ -186,6 +189,8 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-keys-socket=%s is not an absolute path of letters, digits, and /._-", o.keysSocket)
 	case !hapathPattern.MatchString(o.usersSocket):
 		return fmt.Errorf("-users-socket=%s is not an absolute path of letters, digits, and /._-", o.usersSocket)
+	case !hapathPattern.MatchString(o.wafSocket):
+		return fmt.Errorf("-waf-socket=%s is not an absolute path of letters, digits, and /._-", o.wafSocket)
 	case !hapathPattern.MatchString(o.loginSocket):
 		return fmt.Errorf("-login-socket=%s is not an absolute path of letters, digits, and /._-", o.loginSocket)
 	}
@@ -204,6 +209,7 @@ func run(ctx context.Context, o options) error {
 	}
 	paths := ir.Paths{
 		ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
+		WAFSocket: o.wafSocket,
 	}
 	if o.mounts.HasKeys() {
 		paths.KeysSocket, paths.UsersSocket, paths.RelaySocket, paths.LoginSocket = o.keysSocket, o.usersSocket, o.relaySocket, o.loginSocket

@@ -54,6 +54,8 @@ type Action struct {
 	Authorization *Authorization
 	// ExternalAuth has a Service decide about requests; nil: none does.
 	ExternalAuth *ExternalAuth
+	// WAF refuses requests that look like attacks; nil: nobody looks.
+	WAF *WAF
 	// Shadow are what decides about requests, but lets all of them through. There are no others than the action has, of
 	// those that Guards returns.
 	Shadow []string
@@ -78,6 +80,7 @@ func (a *Action) Guards() []string {
 	}{
 		{"ClientAddress", a.Clients != nil}, {"RateLimit", len(a.RateLimits) > 0}, {"BasicAuth", a.BasicAuth != nil},
 		{"APIKey", a.APIKey != nil}, {"JWT", a.JWT != nil}, {"OIDC", a.OIDC != nil}, {"Authorization", a.Authorization != nil}, {"maxRequestBytes", a.MaxBody != nil}, {"ExternalAuth", a.ExternalAuth != nil},
+		{"WAF", a.WAF != nil},
 	} {
 		if guard.isSet {
 			all = append(all, guard.name)
@@ -125,6 +128,7 @@ func (a Action) With(filters *Action) Action {
 	a.Clients = cmp.Or(a.Clients, filters.Clients)
 	a.Authorization = cmp.Or(a.Authorization, filters.Authorization)
 	a.ExternalAuth = cmp.Or(a.ExternalAuth, filters.ExternalAuth)
+	a.WAF = cmp.Or(a.WAF, filters.WAF)
 	now := a.Guards()
 	a.Shadow = slices.DeleteFunc(a.Shadow, func(guard string) bool { return !slices.Contains(now, guard) })
 	return a

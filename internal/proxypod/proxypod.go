@@ -33,6 +33,8 @@ const (
 	KeysContainer = "keys"
 	// LoginContainer is the container that asks OpenID providers who users are.
 	LoginContainer = "login"
+	// WAFContainer is the container that looks at requests.
+	WAFContainer = "waf"
 	// HAProxyContainer is the container of a proxy pod that logs requests.
 	HAProxyContainer = "haproxy"
 
@@ -66,6 +68,10 @@ const (
 	LoginRunDir = "/run/haproxy-login"
 	// LoginSocket is where HAProxy alone asks the login container about sessions.
 	LoginSocket = LoginRunDir + "/login.sock"
+	// WAFRunDir is what the containers waf and haproxy alone share.
+	WAFRunDir = "/run/haproxy-waf"
+	// WAFSocket is where HAProxy alone asks the waf container about requests.
+	WAFSocket = WAFRunDir + "/waf.sock"
 )
 
 // ChildName is the name of every child of the Gateway with the given name; kinds tell them apart.
@@ -107,6 +113,8 @@ type Mounts struct {
 	ConfigMaps []string
 	// VerifiesNames says that certificates of endpoints have to be for names that HAProxy cannot verify.
 	VerifiesNames bool
+	// WAF says that the pods have a WAFContainer.
+	WAF bool
 }
 
 // HasSecrets reports whether the pods mount any Secrets.
@@ -136,6 +144,7 @@ func MountsOf(gateway *appv1.Gateway) Mounts {
 		}
 	}
 	for filter := range filters(gateway) {
+		m.WAF = m.WAF || filter.WAF != nil
 		if filter.BasicAuth != nil {
 			m.Users = append(m.Users, filter.BasicAuth.SecretRef.Name)
 		}
@@ -158,7 +167,7 @@ func MountsOf(gateway *appv1.Gateway) Mounts {
 	if attachments := gateway.Status.Attachments; attachments != nil {
 		m.Users, m.Logins = appendNames(m.Users, attachments.Users), appendNames(m.Logins, attachments.Logins)
 		m.ConfigMaps = appendNames(m.ConfigMaps, attachments.ConfigMaps)
-		m.VerifiesNames = attachments.VerifiesNames
+		m.VerifiesNames, m.WAF = attachments.VerifiesNames, m.WAF || attachments.WAF
 	}
 	for _, names := range []*[]string{&m.Certificates, &m.Users, &m.Logins, &m.ConfigMaps} {
 		slices.Sort(*names)

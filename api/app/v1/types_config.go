@@ -118,7 +118,7 @@ type GatewayConfigSpec struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=9
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 
 	// How much the proxies store of answers, for rules with the filter Cache.

@@ -69,6 +69,10 @@ type RuleFilter struct {
 	// +optional
 	ExternalAuth *ExternalAuth `json:"externalAuth,omitempty"`
 
+	// Refuse requests that look like attacks.
+	// +optional
+	WAF *WAF `json:"waf,omitempty"`
+
 	// Send copies of requests to other Services, whose answers nobody sees.
 	// +optional
 	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
@@ -101,7 +105,7 @@ type RuleFilter struct {
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;OIDC;Authorization;ExternalAuth;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite;BandwidthLimit
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;APIKey;JWT;OIDC;Authorization;ExternalAuth;WAF;RequestMirror;Cache;HeaderVariables;PathRegexRewrite;ResponseOverride;ResponseRewrite;BandwidthLimit
 type RuleFilterType string
 
 const (
@@ -133,6 +137,8 @@ const (
 	RuleFilterAuthorization RuleFilterType = "Authorization"
 	// RuleFilterExternalAuth has a Service decide about each request.
 	RuleFilterExternalAuth RuleFilterType = "ExternalAuth"
+	// RuleFilterWAF refuses requests that look like attacks.
+	RuleFilterWAF RuleFilterType = "WAF"
 	// RuleFilterRequestMirror sends copies of requests to other Services.
 	RuleFilterRequestMirror RuleFilterType = "RequestMirror"
 	// RuleFilterCache answers from what is stored of earlier answers.
@@ -151,7 +157,7 @@ const (
 
 // ShadowFilter is what can refuse a request: a type of filter, or maxRequestBytes.
 //
-// +kubebuilder:validation:Enum=ClientAddress;RateLimit;BasicAuth;APIKey;JWT;Authorization;ExternalAuth;maxRequestBytes
+// +kubebuilder:validation:Enum=ClientAddress;RateLimit;BasicAuth;APIKey;JWT;Authorization;ExternalAuth;WAF;maxRequestBytes
 type ShadowFilter string
 
 // ShadowMaxRequestBytes stands for the limit of bodies. All other values are types of filters.

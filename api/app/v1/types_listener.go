@@ -76,7 +76,7 @@ type Listener struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=9
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the

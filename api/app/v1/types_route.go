@@ -45,8 +45,8 @@ type RouteRule struct {
 	Matches []RouteMatch `json:"matches,omitempty"`
 
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization and ExternalAuth, then a redirect
-	// or direct response, or else the changes of request and answer, and Cache. A type may be there once.
+	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization, ExternalAuth and WAF, then a
+	// redirect or direct response, or else the changes of request and answer, and Cache. A type may be there once.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -92,7 +92,7 @@ type RouteRule struct {
 	// refuse.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=9
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
 }
 

@@ -102,6 +102,10 @@ type Attachments struct {
 	// +optional
 	VerifiesNames bool `json:"verifiesNames,omitempty"`
 
+	// Whether a RouteFilter has a WAF. The pods have the container "waf" then, which looks at requests.
+	// +optional
+	WAF bool `json:"waf,omitempty"`
+
 	// Those of the Secrets that logins at providers need.
 	// +optional
 	// +listType=map

@@ -143,6 +143,9 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	login := func(id, more string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: OIDC, oidc: {issuer: 'https://a', secretRef: {name: a}, clientID: " + id + more + "}}]"
 	}
+	firewall := func(level string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: WAF, waf: {paranoiaLevel: " + level + "}}]"
+	}
 	issuers := func(second, audience string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuers: [{issuer: a, audiences: [" + audience + "], keys: {configMapRef: {name: keys}}}" + second + "]}}]"
 	}
@@ -168,6 +171,8 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	const stored = "        - {matches: [{path: {value: /more}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: one, port: 80}]}\n"
 	redirect := "requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]"
 	tests := map[string]struct{ old, before, after, reload string }{
+		"a WAF":                            {redirect, redirect, firewall("1"), ir.ReloadSettings},
+		"another WAF":                      {redirect, firewall("1"), firewall("2"), ""},
 		"a mirror":                         {redirect, redirect, mirror("10"), ir.ReloadSettings},
 		"a stored answer":                  {"  tlsRoutes:", "  tlsRoutes:", stored + "  tlsRoutes:", ir.ReloadCache},
 		"another stored answer":            {"  tlsRoutes:", stored + "  tlsRoutes:", stored + strings.Replace(stored, "/more", "/most", 1) + "  tlsRoutes:", ""},

@@ -112,20 +112,28 @@ local function askKept(address, seconds, request)
   end
 end
 
--- Sends a request with this method to an address, and returns the answer: its status, headers and body; nil if there is
--- none within so many seconds. Values of headers are lists. No more than one request gets to where the address leads.
-function exchange(address, seconds, method, request)
+-- Sends a request to an address, and returns what finish makes of the first line of the answer; nil if there is none
+-- within so many seconds. finish also gets the socket, and may say that the connection ends. No more than one request
+-- gets to where the address leads.
+function converse(address, seconds, request, finish)
   local socket, line = askKept(address, seconds, request)
   if not socket then
     socket = core.tcp()
     socket:settimeout(seconds)
     line = socket:connect(address) and ask(socket, seconds, request)
   end
-  local isRead, answer, ends = pcall(read, socket, method, line)
+  local isRead, answer, ends = pcall(finish, line, socket)
   if isRead and answer and not ends then
     keep(address, socket)
   else
     socket:close()
   end
   return isRead and answer or nil
+end
+
+-- Sends a request with this method, and returns the answer: its status, headers and body. Values of headers are lists.
+function exchange(address, seconds, method, request)
+  return converse(address, seconds, request, function(line, socket)
+    return read(socket, method, line)
+  end)
 end

@@ -46,6 +46,8 @@ const (
 	MirrorFile = "mirror.lua"
 	// AuthFile is the program that asks Services about requests.
 	AuthFile = "auth.lua"
+	// WAFFile is the program that asks gateway-waf about requests.
+	WAFFile = "waf.lua"
 	// OverrideFile is the program that asks Services for answers in place of errors.
 	OverrideFile = "override.lua"
 	// BodyFile is the program that counts bodies of unknown length.
@@ -92,6 +94,8 @@ type Paths struct {
 	KeysSocket string
 	// LoginSocket is the socket where gateway-login is asked about sessions; "" where it does not run.
 	LoginSocket string
+	// WAFSocket is the socket where gateway-waf is asked about requests; "" where it does not run.
+	WAFSocket string
 	// UsersSocket is the socket where gateway-keys is asked about users; "" where it does not run.
 	UsersSocket string
 	// RelaySocket is the socket where gateway-keys takes connections to endpoints that it verifies; "" where it does not

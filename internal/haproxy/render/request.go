@@ -25,7 +25,7 @@ func (r *Renderer) routingLines() []ir.Line {
 		"option dontlognull",
 		"option http-ignore-probes",
 		"option idle-close-on-response",
-		"log-format '" + requestLog + traceFields(r.in.Table.Tracing) + r.clientLog() + r.shadowLog() + loggedHeaders(r.in.Table) + "}'",
+		"log-format '" + requestLog + traceFields(r.in.Table.Tracing) + r.clientLog() + r.shadowLog() + r.wafLog() + loggedHeaders(r.in.Table) + "}'",
 		"error-log-format '" + errorLog + "'",
 	}
 	if r.in.Table.RequestMetrics != "" {
@@ -278,6 +278,14 @@ func (r *Renderer) shadowLog() string {
 		return ""
 	}
 	return `,"shadow":%[` + filters.ShadowLog + `]`
+}
+
+// wafLog is what WAFs add to a line.
+func (r *Renderer) wafLog() string {
+	if !filters.HasWAF(r.env()) {
+		return ""
+	}
+	return `,"waf":%[` + filters.WAFLog + `]`
 }
 
 // isOdd is the condition that a request is not of the usual kind.

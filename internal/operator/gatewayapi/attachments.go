@@ -80,7 +80,7 @@ func both(told, wanted *appv1.Attachments) *appv1.Attachments {
 	byName := func(a, b appv1.ObjectReference) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(all.Namespaces, func(a, b appv1.AttachedNamespace) int { return strings.Compare(a.Name, b.Name) })
 	all.ConfigMaps = sortedUnion(all.ConfigMaps, told.ConfigMaps, byName)
-	all.VerifiesNames = all.VerifiesNames || told.VerifiesNames
+	all.VerifiesNames, all.WAF = all.VerifiesNames || told.VerifiesNames, all.WAF || told.WAF
 	all.Users = sortedUnion(all.Users, told.Users, byName)
 	all.Logins = sortedUnion(all.Logins, told.Logins, byName)
 	return all
@@ -224,6 +224,9 @@ func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted
 		}
 		if wanted.VerifiesNames {
 			attachments.WithVerifiesNames(true)
+		}
+		if wanted.WAF {
+			attachments.WithWAF(true)
 		}
 		for _, secret := range wanted.Logins {
 			attachments.WithLogins(applyappv1.ObjectReference().WithName(secret.Name))

@@ -141,3 +141,22 @@ spec:
 		t.Errorf("the pods are told %+v", told)
 	}
 }
+
+// TestPodsLookAtRequests: they learn that they have to while a RouteFilter asks for it.
+func TestPodsLookAtRequests(t *testing.T) {
+	const filtered = `
+apiVersion: app.example.com/v1
+kind: RouteFilter
+metadata: {namespace: web, name: waf}
+spec: {filters: [{type: WAF, waf: {}}]}`
+	f := newFixture(t, strings.Replace(shop, "backendRefs:", "filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: waf}}], backendRefs:", 1)+"---"+filtered)
+	f.settle()
+	if told := f.ownGateway("web", "shop").Status.Attachments; !told.WAF {
+		t.Errorf("the pods are told %+v", told)
+	}
+	f.put(strings.Replace(filtered, "type: WAF, waf", "type: Cache, cache", 1))
+	f.settle()
+	if told := f.ownGateway("web", "shop").Status.Attachments; told.WAF {
+		t.Errorf("the pods are told %+v", told)
+	}
+}

@@ -40,7 +40,7 @@ func (o *Options) flags() *flag.FlagSet {
 	flags.StringVar(&o.Master, "master", "", "`URL` of the API server; overrides the kubeconfig")
 	flags.Float64Var(&o.KubeAPIQPS, "kube-api-qps", -1, "most `requests` per second to the API server. "+
 		"0 or less: no limit but the API server's priority and fairness")
-	flags.StringVar(&o.Images.AgentImage, "agent-image", "gateway:dev", "`image` with /gateway-agent, /gateway-keys and /gateway-login, for the proxy pods")
+	flags.StringVar(&o.Images.AgentImage, "agent-image", "gateway:dev", "`image` with /gateway-agent, /gateway-keys, /gateway-login and /gateway-waf, for the proxy pods")
 	flags.StringVar(&o.Images.HAProxyImage, "haproxy-image", "haproxy:3.4", "`image` with HAProxy 3.4, for the proxy pods")
 	o.Images.Policy.AddFlags(flags)
 	flags.StringVar(&o.Namespace, "namespace", "", "the only `namespace` to work in. If empty: all")

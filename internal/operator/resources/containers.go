@@ -77,6 +77,26 @@ func login(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyC
 	return []*corev1ac.ContainerApplyConfiguration{container}
 }
 
+// firewall is the native sidecar that looks at requests. Only pods whose Gateway needs it have it. It has no token, no
+// Secret and no way to command HAProxy. HAProxy starts after it has read its rules.
+func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyConfiguration {
+	if !mounted.WAF {
+		return nil
+	}
+	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
+		WithName(proxypod.WAFContainer).
+		WithImage(options.AgentImage).
+		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
+		WithCommand("/gateway-waf").
+		WithArgs("-socket=" + proxypod.WAFSocket).
+		WithArgs(logArgs(options)...).
+		WithResources(sidecarResources("10m", "64Mi", "512Mi")).
+		WithStartupProbe(corev1ac.Probe().WithExec(corev1ac.ExecAction().WithCommand("/gateway-waf", "-ask", "-socket="+proxypod.WAFSocket)).
+			WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
+		WithSecurityContext(restricted()).
+		WithVolumeMounts(mount(wafRunVolume, proxypod.WAFRunDir))}
+}
+
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once
 // /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
 // and no key, which HAProxy's container does.

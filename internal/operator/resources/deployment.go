@@ -35,7 +35,7 @@ const (
 
 // Options are the operator's own settings that children depend on.
 type Options struct {
-	// AgentImage is the image that holds /gateway-agent, /gateway-keys and /gateway-login.
+	// AgentImage is the image that holds /gateway-agent, /gateway-keys, /gateway-login and /gateway-waf.
 	AgentImage string
 	// HAProxyImage is the image whose PATH holds haproxy.
 	HAProxyImage string
@@ -116,6 +116,7 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
 		WithInitContainers(keeper(mounted, options)...).
 		WithInitContainers(login(mounted, options)...).
+		WithInitContainers(firewall(mounted, options)...).
 		WithInitContainers(agent(gateway, mounted, options)).
 		WithContainers(haproxy(gateway, mounted, options.HAProxyImage)).
 		WithVolumes(

@@ -20,6 +20,7 @@ const (
 	keysRunVolume      = "keys-run"
 	loginsVolume       = "logins"
 	loginRunVolume     = "login-run"
+	wafRunVolume       = "waf-run"
 	certificatesVolume = "certificates"
 	authoritiesVolume  = "authorities"
 
@@ -60,10 +61,13 @@ func agentTLSMounts(mounted proxypod.Mounts) []*corev1ac.VolumeMountApplyConfigu
 }
 
 func haproxyTLSMounts(mounted proxypod.Mounts) []*corev1ac.VolumeMountApplyConfiguration {
-	if !mounted.HasKeys() {
-		return nil
+	var mounts []*corev1ac.VolumeMountApplyConfiguration
+	if mounted.HasKeys() {
+		mounts = append(mounts, mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir))
 	}
-	mounts := []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir)}
+	if mounted.WAF {
+		mounts = append(mounts, mount(wafRunVolume, proxypod.WAFRunDir))
+	}
 	if len(mounted.Logins) > 0 {
 		mounts = append(mounts, mount(loginRunVolume, proxypod.LoginRunDir))
 	}
@@ -93,6 +97,9 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 			logins.WithSources(filesOf(name, certificates.SessionKeysFile, certificates.ClientSecretFile))
 		}
 		volumes = append(volumes, corev1ac.Volume().WithName(loginsVolume).WithProjected(logins), inMemory(loginRunVolume))
+	}
+	if mounted.WAF {
+		volumes = append(volumes, inMemory(wafRunVolume))
 	}
 	if len(mounted.ConfigMaps) > 0 {
 		authorities := corev1ac.ProjectedVolumeSource()

@@ -67,10 +67,10 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	token := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}}}
 	remote := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}}}
 	login := appv1.RuleFilter{OIDC: &appv1.OIDC{SecretRef: appv1.ObjectReference{Name: "provider"}, CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}
-	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}, {Filters: []appv1.RuleFilter{login}}}})
+	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}, {Filters: []appv1.RuleFilter{login, {WAF: &appv1.WAF{}}}}}})
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
-	if len(pod.InitContainers) != 3 || len(pod.Containers) != 1 {
-		t.Fatalf("there are %d init containers and %d containers, want keys, login, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
+	if len(pod.InitContainers) != 4 || len(pod.Containers) != 1 {
+		t.Fatalf("there are %d init containers and %d containers, want keys, login, waf, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
 	}
 	for _, test := range []struct {
 		container *corev1ac.ContainerApplyConfiguration
@@ -81,11 +81,12 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 			"Secret provider session-keys,client-secret", "rw login-run",
 			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
 		}},
-		{&pod.InitContainers[2], []string{
+		{&pod.InitContainers[2], []string{"rw waf-run"}},
+		{&pod.InitContainers[3], []string{
 			"rw config", "rw run", "token", "ro certificates",
 			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
 		}},
-		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw login-run"}},
+		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw waf-run", "rw login-run"}},
 	} {
 		if got := held(t, pod, test.container); !slices.Equal(got, test.want) {
 			t.Errorf("container %s holds %q, want %q", *test.container.Name, got, test.want)
@@ -122,6 +123,22 @@ func TestNamesAlone(t *testing.T) {
 	}
 	if args := pod.InitContainers[1].Args; !slices.Contains(args, "-keys") {
 		t.Errorf("the agent runs with %q", args)
+	}
+}
+
+// A Gateway with a WAF and without Secrets has the container waf alone beside the agent, whether a rule of its own or a
+// route needs it.
+func TestWAFAlone(t *testing.T) {
+	gateway := readGateway(t, "testdata/plain.in.yaml")
+	gateway.Status.Attachments = &appv1.Attachments{WAF: true}
+	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
+	for i, want := range [][]string{{"rw waf-run"}, {"rw config", "rw run", "token"}} {
+		if got := held(t, pod, &pod.InitContainers[i]); !slices.Equal(got, want) {
+			t.Errorf("container %s holds %q, want %q", *pod.InitContainers[i].Name, got, want)
+		}
+	}
+	if got, want := held(t, pod, &pod.Containers[0]), []string{"ro config", "rw run", "rw waf-run"}; !slices.Equal(got, want) {
+		t.Errorf("HAProxy holds %q, want %q", got, want)
 	}
 }
 

@@ -44,7 +44,7 @@ func KindOf(resource string) string {
 }
 
 // claim is something that a data plane needs: a resource of a namespace, a ConfigMap or a Secret with users, which is
-// in the namespace of the data plane, or somebody who verifies names.
+// in the namespace of the data plane, or somebody who verifies names or looks at requests.
 type claim struct{ kind, namespace, name string }
 
 // The kinds of claims.
@@ -54,6 +54,7 @@ const (
 	claimUsers     = "users"
 	claimNames     = "names"
 	claimLogins    = "logins"
+	claimWAF       = "waf"
 )
 
 // attached are the claims of a data plane, with how often they are made.
@@ -175,6 +176,8 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 			attachments.Users = append(attachments.Users, appv1.ObjectReference{Name: c.name})
 		case claimNames:
 			attachments.VerifiesNames = true
+		case claimWAF:
+			attachments.WAF = true
 		case claimLogins:
 			attachments.Logins = append(attachments.Logins, appv1.ObjectReference{Name: c.name})
 		default:

@@ -75,6 +75,9 @@ func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {
+		if r.rules[i].WAF != nil {
+			p.claim(claim{kind: claimWAF})
+		}
 		for _, m := range mountedFor(&r.rules[i].Action) {
 			if r.GetNamespace() != p.parent.Namespace {
 				resolved.also(gatewayv1.RouteReasonRefNotPermitted,

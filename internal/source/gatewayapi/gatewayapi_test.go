@@ -203,6 +203,9 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 		if attachments.VerifiesNames {
 			fmt.Fprintf(b, "  names that HAProxy cannot verify\n")
 		}
+		if attachments.WAF {
+			fmt.Fprintf(b, "  requests to look at\n")
+		}
 	}
 }
 

@@ -156,6 +156,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 	}
 	in.KeySets = s.keySets(t, gateway)
 	in.Paths.UsersSocket, in.Paths.LoginSocket = s.keepUsers(t, gateway, in.Paths), s.startLogin(t, gateway, in.Paths)
+	in.Paths.WAFSocket = s.startWAF(t, gateway, in.Paths)
 	_, configMaps := references(gateway)
 	for _, name := range configMaps {
 		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -254,6 +255,21 @@ func (s *stage) startLogin(t *testing.T, gateway *appv1.Gateway, paths ir.Paths)
 	}
 	program := testenv.Start(t, nil, server.BuildModule(t, "cmd/gateway-login"), "-secrets-dir="+volume.Dir, "-authorities-dir="+t.TempDir(), "-socket="+socket)
 	testenv.Eventually(t, 30*time.Second, "gateway-login to listen", func(context.Context) error {
+		_, err := os.Stat(socket)
+		return errors.Join(err, program.Running())
+	})
+	return socket
+}
+
+// startWAF starts gateway-waf. It returns its socket, "" if there is no use for it.
+func (s *stage) startWAF(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) string {
+	t.Helper()
+	if !proxypod.MountsOf(gateway).WAF {
+		return ""
+	}
+	path, socket := server.BuildModule(t, "cmd/gateway-waf", "-tags=no_fs_access"), filepath.Join(paths.RunDir, "waf.sock")
+	program := testenv.Start(t, nil, path, "-socket="+socket)
+	testenv.Eventually(t, 30*time.Second, "gateway-waf to listen", func(context.Context) error {
 		_, err := os.Stat(socket)
 		return errors.Join(err, program.Running())
 	})

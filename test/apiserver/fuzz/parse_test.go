@@ -17,15 +17,15 @@ const (
 
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
 var (
-	sectionHeaders = regexp.MustCompile(`^(global( # (programs|requests of programs|copies of requests|questions about requests|answers in place of errors|addresses in answers|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|passage) from common|` +
+	sectionHeaders = regexp.MustCompile(`^(global( # (programs|requests of programs|copies of requests|questions about requests|questions to gateway-waf|large bodies|answers in place of errors|addresses in answers|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|passage) from common|` +
 		`defaults (common|tcp|(routing|backends) from common|` + requests + ` from backends|` + connections + ` from tcp)|` +
 		`peers pods|cache responses|ring (measured|traced)|log-profile (measured|traced)|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
-		`backend (((connections|requests)-of|decisions|concurrent|traced|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|login|bodies|limited) from common|[0-9]{1,5}[.]tls from tcp|` +
+		`backend (((connections|requests)-of|decisions|concurrent|traced|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|login|bodies|large-bodies|limited) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9A-Za-z]{22})? from ` + requests + `|\.tcp(\.[0-9A-Za-z]{22})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "thread-hard-limit", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
-			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.bufsize.small", "tune.http.maxhdr", "tune.h2.max-frame-size", "tune.memory.hot-size",
+			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.bufsize.small", "tune.bufsize.large", "tune.http.maxhdr", "tune.h2.max-frame-size", "tune.memory.hot-size",
 			"tune.pattern.cache-size", "tune.max-rules-at-once", "tune.lua.bool-sample-conversion", "tune.lua.openlibs", "tune.lua.maxmem",
 			"tune.lua.log.loggers", "lua-load-per-thread", "localpeer", "tune.stick-counters"},
 		"peers": {"bind", "server", "table"},
@@ -39,8 +39,8 @@ var (
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"set-bandwidth-limit", "track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
-			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-pathq", "set-query", "replace-path", "replace-header", "replace-value", "cache-use"},
+		"http-request": {"set-bandwidth-limit", "track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "track-sc9", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
+			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.waf", "lua.mirror", "set-method", "set-uri", "set-pathq", "set-query", "replace-path", "replace-header", "replace-value", "cache-use"},
 		"http-response":       {"set-bandwidth-limit", "allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_give", "lua.rewrite_response", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "replace-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
 		"http-check":          {"send", "expect"},

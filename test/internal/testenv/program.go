@@ -43,13 +43,13 @@ func (s *Server) Build(t testing.TB, pkg string, flags ...string) string {
 }
 
 // BuildModule builds the program of a module within this repository, once, and returns its path.
-func (s *Server) BuildModule(t testing.TB, dir string) string {
+func (s *Server) BuildModule(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	s.building.Lock()
 	defer s.building.Unlock()
 	path := filepath.Join(s.dir, strings.ReplaceAll("module-"+dir, "/", "-"))
 	if _, err := os.Stat(path); err != nil {
-		Run(t, filepath.Join(MustRoot(t), dir), []string{"GOWORK=off"}, "go", "build", "-o", path, ".")
+		Run(t, filepath.Join(MustRoot(t), dir), []string{"GOWORK=off"}, "go", append(append([]string{"build", "-o", path}, flags...), ".")...)
 	}
 	return path
 }

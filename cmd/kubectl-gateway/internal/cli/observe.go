@@ -20,7 +20,7 @@ import (
 )
 
 // podPaths are where HAProxy has its files in a proxy pod.
-var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: proxypod.HAProxyCertificatesDir}
+var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: proxypod.HAProxyCertificatesDir, WAFSocket: proxypod.WAFSocket}
 
 // Model returns the model of the Gateway and its routes.
 func (s *Site) Model() *model.Gateway {

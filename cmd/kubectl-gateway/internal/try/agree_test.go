@@ -203,14 +203,14 @@ func compare(t *testing.T, file string, site *cli.Site) {
 }
 
 // foretold returns the answers that explain says there may be, as Send has them. The backends here speak no TLS,
-// nobody has keys at URLs, and no program logs users in: all are answered with 503.
+// nobody has keys at URLs, and no program logs users in or looks at requests: all are answered with 503.
 func foretold(e *explain.Explanation, table routing.Table) map[string]bool {
 	want := map[string]bool{}
 	for _, policy := range table.Policies {
 		want["503"] = want["503"] || policy.TLS != nil
 	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		want["503"] = want["503"] || rule.OIDC != nil || rule.JWT != nil && slices.ContainsFunc(rule.JWT.Issuers, func(i model.Issuer) bool { return i.KeysFrom.URL != "" })
+		want["503"] = want["503"] || rule.OIDC != nil || rule.WAF != nil || rule.JWT != nil && slices.ContainsFunc(rule.JWT.Issuers, func(i model.Issuer) bool { return i.KeysFrom.URL != "" })
 	})
 	if status, _, ok := strings.Cut(e.Answer, ": "); ok && len(status) == 3 {
 		want[status] = true

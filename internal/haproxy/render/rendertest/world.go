@@ -55,6 +55,7 @@ func (w World) Input(t testing.TB) render.Input {
 		Certificates: w.Certificates, Authorities: map[string][]byte{}, HasBackendCertificate: true,
 	}
 	in.Paths.UsersSocket, in.Paths.LoginSocket = "/run/haproxy-keys/users.sock", "/run/haproxy-login/login.sock"
+	in.Paths.WAFSocket = "/run/haproxy-waf/waf.sock"
 	if len(w.Certificates) > 0 {
 		in.Paths.KeysSocket = "/run/haproxy-keys/keys.sock"
 	}

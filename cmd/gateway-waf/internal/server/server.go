@@ -1,0 +1,195 @@
+// Package server answers HAProxy's questions about requests.
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/logging"
+	"gateway/internal/waf"
+)
+
+const (
+	// readTime is how long a question may take to come, and an answer to go, waitTime how long a question may wait for
+	// its turn. HAProxy waits longer.
+	readTime = 2 * time.Second
+	waitTime = 2 * time.Second
+	// mostAtOnce is how many requests are looked at at a time, at most. Each may take some MiB.
+	mostAtOnce = 32
+	// mostConnections is how many connections there may be. HAProxy has one for each question, and keeps some.
+	mostConnections = 2048
+	// maxQuestion is the longest request: HAProxy lets no more headers through than half of its buffer has.
+	maxQuestion = waf.MaxBody + 256<<10
+)
+
+// Judge returns the verdict about a request.
+type Judge func(settings waf.Settings, request *engine.Request) (engine.Verdict, error)
+
+// Server answers questions.
+type Server struct {
+	judge Judge
+	turns chan struct{}
+}
+
+// New returns a Server that asks a judge.
+func New(judge Judge) *Server {
+	return &Server{judge, make(chan struct{}, min(4*runtime.GOMAXPROCS(0), mostAtOnce))}
+}
+
+// Serve answers questions until ctx ends.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
+	defer stop()
+	var connections sync.WaitGroup
+	defer connections.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	room := make(chan struct{}, mostConnections)
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("failed to answer questions about requests: %w", err)
+		}
+		select {
+		case room <- struct{}{}:
+			connections.Go(func() {
+				defer func() { <-room }()
+				s.converse(ctx, conn)
+			})
+		default:
+			_ = conn.Close()
+		}
+	}
+}
+
+// converse answers the questions of a connection. It ends with the first that nobody can answer: HAProxy refuses the
+// request then.
+func (s *Server) converse(ctx context.Context, conn net.Conn) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer func() { _ = conn.Close() }()
+	reader := bufio.NewReaderSize(conn, 16<<10)
+	for {
+		if _, err := reader.Peek(1); err != nil {
+			return // HAProxy closed the connection
+		}
+		answer, err := s.answer(ctx, conn, reader)
+		if err != nil {
+			logging.Warningf("A request cannot be decided about: %v", err)
+			return
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return // nobody waits for it any more
+		}
+	}
+}
+
+// answer reads a question and returns the answer: a verdict, and what to log about it.
+func (s *Server) answer(ctx context.Context, conn net.Conn, reader *bufio.Reader) (answer []byte, err error) {
+	if err := conn.SetDeadline(time.Now().Add(readTime)); err != nil {
+		return nil, err
+	}
+	settings, text, err := read(reader)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the question: %w", err)
+	}
+	request, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return nil, errors.New("too many requests are being looked at")
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	verdict, err := s.judge(settings, request)
+	if err != nil {
+		return nil, err
+	}
+	log, err := json.Marshal(verdict)
+	if err != nil {
+		return nil, err
+	}
+	word := waf.Allow
+	if verdict.Denied {
+		word = waf.Deny
+	}
+	// No deadline for the next question: HAProxy keeps connections.
+	return fmt.Appendf(nil, "%s %s\n", word, log), conn.SetDeadline(time.Now().Add(idleTime))
+}
+
+// idleTime is how long a connection is kept without a question.
+const idleTime = 2 * time.Minute
+
+// read reads a question:
+//
+//	SIZE SETTINGS
+//	as many bytes
+func read(reader *bufio.Reader) (settings waf.Settings, text []byte, err error) {
+	line, err := reader.ReadSlice('\n')
+	if err != nil {
+		return settings, nil, err
+	}
+	size, question, _ := strings.Cut(string(line[:len(line)-1]), " ")
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 0 || n > maxQuestion {
+		return settings, nil, errors.New("it has no valid size")
+	}
+	if settings, err = waf.ParseQuestion(question); err != nil {
+		return settings, nil, fmt.Errorf("it has no valid settings: %w", err)
+	}
+	text = make([]byte, n)
+	_, err = io.ReadFull(reader, text)
+	return settings, text, err
+}
+
+// parse returns the request of a question:
+//
+//	CLIENT METHOD VERSION URI
+//	NAME: VALUE
+//	...
+//
+//	BODY
+//
+// Lines end as in HTTP. HAProxy lets no line break into any of them, and spaces only into values.
+func parse(text []byte) (*engine.Request, error) {
+	head, body, found := bytes.Cut(text, []byte("\r\n\r\n"))
+	lines := strings.Split(string(head), "\r\n")
+	first := strings.Split(lines[0], " ")
+	if !found || len(first) != 4 {
+		return nil, errors.New("the question has no request")
+	}
+	request := &engine.Request{Client: first[0], Method: first[1], Version: first[2], URI: first[3], Body: body}
+	for _, line := range lines[1:] {
+		name, value, found := strings.Cut(line, ": ")
+		if !found || name == "" {
+			return nil, errors.New("the question has a header without a name")
+		}
+		request.Headers = append(request.Headers, engine.Header{Name: name, Value: value})
+	}
+	return request, nil
+}

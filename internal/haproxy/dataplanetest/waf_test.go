@@ -1,0 +1,189 @@
+package dataplanetest_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/routing"
+	"gateway/internal/waf"
+)
+
+const wafWorld = `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: shop
+      rules:
+        - filters:
+            - {type: WAF, waf: {paranoiaLevel: 2, excludedRules: [{id: 942100, target: {type: Cookie, name: a}}], maxBodyBytes: 131072}}
+            - {type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /moved}}]
+          filters: [{type: WAF, waf: {}}]
+          maxRequestBytes: 20
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /open}}]
+          backendRefs: [{name: web, port: 80}]
+backends: [{service: web, port: 80}]
+`
+
+// wafed are a gateway for wafWorld, what its Service gets, and what a gateway-waf would get: each question as a text.
+// It answers with reply.
+type wafed struct {
+	*gateway
+	web, asked chan string
+	reply      func(question string) string
+}
+
+func startWAF(t *testing.T, reply func(question string) string) *wafed {
+	t.Helper()
+	w := &wafed{web: make(chan string, 1000), asked: make(chan string, 1000), reply: reply}
+	w.gateway = startGatewayWith(t, rendertest.Parse(t, wafWorld), func(in *render.Input) {
+		in.Paths.WAFSocket = filepath.Join(in.Paths.RunDir, "waf.sock")
+		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(w.web, nil), nil)}}
+		listener, err := net.Listen("unix", in.Paths.WAFSocket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				go w.answer(conn)
+			}
+		}()
+	})
+	return w
+}
+
+// answer answers the questions of a connection, until reply has nothing to say.
+func (w *wafed) answer(conn net.Conn) {
+	reader := bufio.NewReader(conn)
+	for {
+		line, err := reader.ReadString('\n')
+		if err != nil {
+			return
+		}
+		size, settings, _ := strings.Cut(line[:len(line)-1], " ")
+		n, _ := strconv.Atoi(size)
+		text := make([]byte, n)
+		if _, err := io.ReadFull(reader, text); err != nil {
+			return
+		}
+		parsed, err := waf.ParseQuestion(settings)
+		w.asked <- fmt.Sprintf("%+v %v\n%s", parsed, err, text)
+		reply := w.reply(string(text))
+		if reply == "" {
+			_ = conn.Close()
+			return
+		}
+		_, _ = io.WriteString(conn, reply)
+	}
+}
+
+const allows = `allow {"score":0,"rules":[]}` + "\n"
+
+// TestQuestionsToWAF: gateway-waf gets the request that the backend gets, byte by byte, with the settings of the rule.
+func TestQuestionsToWAF(t *testing.T) {
+	t.Parallel()
+	w := startWAF(t, func(string) string { return allows })
+	const largest = 128 << 10
+	many := func(size int) string { return strings.Repeat("\x00b\r\n", size/4) }
+	for _, body := range []string{"", "a", "\r\n\r\n", many(8192), many(8196), many(40000), many(largest)} {
+		for _, rest := range []string{ofLength(body), longHeader + ofLength(body), chunked(strings.SplitAfter(body, "\n")...), longHeader + chunked(body)} {
+			got := newClient(t, w.ports[80]).send("POST /a%2fb/;c?d=%00&e=' HTTP/1.1\r\nHost: X.io:80\r\nX-A: 1\r\nX-A: 2,3\r\nx-B:\r\n" + rest)
+			if got.Status != http.StatusOK {
+				t.Fatalf("%d bytes, %.30q: got %d", len(body), rest, got.Status)
+			}
+			asked, backend := next(t, w.asked), next(t, w.web)
+			head, asks, _ := strings.Cut(asked, "\r\n\r\n")
+			_, gets, _ := strings.Cut(backend, "\n\n")
+			if asks != body || gets != body {
+				t.Errorf("%d bytes, %.30q: gateway-waf got %d, the backend %d", len(body), rest, len(asks), len(gets))
+			}
+			for _, want := range []string{
+				"{Paranoia:2 Threshold:5 Excluded:[{Rule:942100 Target:Cookie Name:a}]} <nil>\n127.0.0.1 POST HTTP/1.1 /a%2fb/;c?d=%00&e='\r\n",
+				"\r\nhost: X.io:80\r\n", "\r\nx-a: 1\r\nx-a: 2,3\r\nx-b: \r\n", "\r\nx-forwarded-for: 127.0.0.1\r\n",
+			} {
+				if !strings.Contains(head+"\r\n", want) {
+					t.Errorf("gateway-waf got %.600q, which lacks %q", head, want)
+				}
+			}
+		}
+	}
+	got, err := http2Client(t).Post(fmt.Sprintf("http://127.0.0.1:%d/a?b", w.ports[80]), "text/plain", io.MultiReader(strings.NewReader("body")))
+	if err != nil || got.StatusCode != http.StatusOK {
+		t.Fatalf("got %v: %v", got, err)
+	}
+	_ = got.Body.Close()
+	if asked := next(t, w.asked); !strings.Contains(asked, "\n127.0.0.1 POST HTTP/2.0 /a?b\r\n") || !strings.HasSuffix(asked, "\r\n\r\nbody") {
+		t.Errorf("over HTTP/2, gateway-waf got %q", asked)
+	}
+	next(t, w.web)
+	for request, want := range map[string]int{
+		"POST /a HTTP/1.1\r\nHost: x\r\n" + ofLength(many(largest)+"a"):                              413,
+		"POST /a HTTP/1.1\r\nHost: x\r\n" + longHeader + chunked(many(largest), many(largest)):       413,
+		"POST /moved HTTP/1.1\r\nHost: x\r\n" + chunked(strings.Repeat("a", 10), "b", "c"):           200,
+		"POST /moved HTTP/1.1\r\nHost: x\r\n" + chunked(strings.Repeat("a", 10), "b", many(16), "c"): 413,
+		"GET /open HTTP/1.1\r\nHost: x\r\n\r\n":                                                      200,
+	} {
+		if got := newClient(t, w.ports[80]).send(request); got.Status != want {
+			t.Errorf("%.60q: got %d, want %d", request, got.Status, want)
+		}
+	}
+}
+
+// TestAnswersOfWAF: a request passes with nothing else than the word for it.
+func TestAnswersOfWAF(t *testing.T) {
+	t.Parallel()
+	const log = ` {"score":5,"rules":[1,2]}` + "\n"
+	w := startWAF(t, func(question string) string {
+		_, reply, _ := strings.Cut(question, "\r\nx-reply: ")
+		reply, _, _ = strings.Cut(reply, "\r\n")
+		return strings.NewReplacer("LOG", log, "LF", "\n", "MANY", strings.Repeat("1,", 1000)).Replace(reply)
+	})
+	c := newClient(t, w.ports[80])
+	for reply, want := range map[string]int{
+		"allowLOG": 200, "denyLOG": 403,
+		"": 503, "LF": 503, "allowLF": 503, "AllowLOG": 503, "allow denyLOG": 503, "allowedLOG": 503, "denyLF": 503, "200 OKLF": 503, "HTTP/1.1 200 OKLFLF": 503,
+		`allow {"score":5,"rules":[1,2]} x` + "LF": 503, `allow {"score":5,"rules":["a"]}LF`: 503, `allow {"score":5,"rules":[MANY1]}LF`: 503, `allow {"score":0,"rules":[],"status":200}LF`: 503,
+	} {
+		if got := c.send("GET /a HTTP/1.1\r\nHost: x\r\nX-Reply: " + reply + "\r\n\r\n"); got.Status != want {
+			t.Errorf("%q: got %d, want %d", reply, got.Status, want)
+		}
+	}
+	if len(w.web) != 1 {
+		t.Errorf("the backend got %d requests", len(w.web))
+	}
+}
+
+// TestSilentWAF: a request that gateway-waf does not answer gets 503, and others are served meanwhile.
+func TestSilentWAF(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	w := startWAF(t, func(string) string { <-done; return "" })
+	defer close(done)
+	got := make(chan int)
+	go func() { got <- newClient(t, w.ports[80]).send(get("x", "/a")).Status }()
+	next(t, w.asked)
+	if other := newClient(t, w.ports[80]).send(get("x", "/open")); other.Status != http.StatusOK {
+		t.Errorf("another rule got %d", other.Status)
+	}
+	if status := <-got; status != http.StatusServiceUnavailable {
+		t.Errorf("got %d", status)
+	}
+}

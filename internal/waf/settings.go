@@ -1,0 +1,71 @@
+package waf
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// Settings are those of a filter. HAProxy passes them on to gateway-waf with each question, so that gateway-waf needs
+// no API server, and an edit counts at once.
+type Settings struct {
+	// Paranoia is the highest level of the rules, from 1 to 4. Threshold is the score from which a request is refused.
+	Paranoia, Threshold int32
+	// Excluded are rules, or parts of requests that rules do not look at.
+	Excluded []Exclusion `json:",omitempty"`
+}
+
+// Exclusion takes a rule away, or a part of requests from a rule.
+type Exclusion struct {
+	// Rule is the ID of a rule.
+	Rule int32
+	// Target is a part of requests; "": all. Name is the one of this kind.
+	Target Target `json:",omitempty"`
+	Name   string `json:",omitempty"`
+}
+
+// Target is a kind of parts of requests.
+type Target string
+
+// Parameters of the query or body, cookies and headers, by name.
+const (
+	Argument Target = "Argument"
+	Cookie   Target = "Cookie"
+	Header   Target = "Header"
+)
+
+const (
+	// MaxBody is the longest body that gateway-waf looks at. The proxy has to hold the body while it asks.
+	MaxBody = 128 << 10
+	// DefaultBody is that of a filter which does not say.
+	DefaultBody = 32 << 10
+	// Allow is the only verdict by which a request passes.
+	Allow = "allow"
+	// Deny is the one by which it is refused.
+	Deny = "deny"
+)
+
+// Question returns the path of a question.
+func (s Settings) Question() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // which it does for no texts
+	}
+	return "/" + base64.RawURLEncoding.EncodeToString(text)
+}
+
+// ParseQuestion returns the settings of a question.
+func ParseQuestion(path string) (s Settings, err error) {
+	text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(path, "/"))
+	if err != nil {
+		return Settings{}, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return Settings{}, err
+	}
+	if s.Paranoia < 1 || s.Paranoia > 4 || s.Threshold < 1 {
+		return Settings{}, errors.New("settings are missing")
+	}
+	return s, nil
+}
