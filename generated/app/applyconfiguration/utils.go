@@ -237,6 +237,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.TracingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("URLRewrite"):
 		return &appv1.URLRewriteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("WAF"):
+		return &appv1.WAFApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("WAFExclusion"):
+		return &appv1.WAFExclusionApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("WAFTarget"):
+		return &appv1.WAFTargetApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("WaitForEndpoint"):
 		return &appv1.WaitForEndpointApplyConfiguration{}
 

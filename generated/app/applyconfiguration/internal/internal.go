@@ -122,6 +122,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: verifiesNames
       type:
         scalar: boolean
+    - name: waf
+      type:
+        scalar: boolean
 - name: gateway.api.app.v1.Authorization
   map:
     fields:
@@ -1970,6 +1973,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: urlRewrite
       type:
         namedType: gateway.api.app.v1.URLRewrite
+    - name: waf
+      type:
+        namedType: gateway.api.app.v1.WAF
 - name: gateway.api.app.v1.ServicePort
   map:
     fields:
@@ -2092,6 +2098,48 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: path
       type:
         namedType: gateway.api.app.v1.PathModifier
+- name: gateway.api.app.v1.WAF
+  map:
+    fields:
+    - name: anomalyThreshold
+      type:
+        scalar: numeric
+      default: 5
+    - name: excludedRules
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.WAFExclusion
+          elementRelationship: atomic
+    - name: maxBodyBytes
+      type:
+        scalar: numeric
+      default: 32768
+    - name: paranoiaLevel
+      type:
+        scalar: numeric
+      default: 1
+- name: gateway.api.app.v1.WAFExclusion
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: numeric
+      default: 0
+    - name: target
+      type:
+        namedType: gateway.api.app.v1.WAFTarget
+- name: gateway.api.app.v1.WAFTarget
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: type
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.WaitForEndpoint
   map:
     fields:

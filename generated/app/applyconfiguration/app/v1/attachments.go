@@ -19,6 +19,8 @@ type AttachmentsApplyConfiguration struct {
 	Users []ObjectReferenceApplyConfiguration `json:"users,omitempty"`
 	// Whether a BackendTLSPolicy has subjectAltNames. The pods have the container "keys" then, which verifies them.
 	VerifiesNames *bool `json:"verifiesNames,omitempty"`
+	// Whether a RouteFilter has a WAF. The pods have the container "waf" then, which looks at requests.
+	WAF *bool `json:"waf,omitempty"`
 	// Those of the Secrets that logins at providers need.
 	Logins []ObjectReferenceApplyConfiguration `json:"logins,omitempty"`
 }
@@ -73,6 +75,14 @@ func (b *AttachmentsApplyConfiguration) WithUsers(values ...*ObjectReferenceAppl
 // If called multiple times, the VerifiesNames field is set to the value of the last call.
 func (b *AttachmentsApplyConfiguration) WithVerifiesNames(value bool) *AttachmentsApplyConfiguration {
 	b.VerifiesNames = &value
+	return b
+}
+
+// WithWAF sets the WAF field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WAF field is set to the value of the last call.
+func (b *AttachmentsApplyConfiguration) WithWAF(value bool) *AttachmentsApplyConfiguration {
+	b.WAF = &value
 	return b
 }
 

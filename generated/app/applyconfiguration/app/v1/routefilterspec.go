@@ -16,7 +16,7 @@ type RouteFilterSpecApplyConfiguration struct {
 	// The filters, as in a rule of our own kind Gateway, each type once. HTTPRoutes and GRPCRoutes have some types
 	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror.
 	// The order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, APIKey, JWT, OIDC,
-	// Authorization and ExternalAuth, then a DirectResponse or Cache. Each rule that names the object counts for
+	// Authorization, ExternalAuth and WAF, then a DirectResponse or Cache. Each rule that names the object counts for
 	// itself. The Secret of a BasicAuth, APIKey or OIDC and the ConfigMaps of a JWT or OIDC are in the namespace of the
 	// object, which has to be that of the Gateway. A rule with a DirectResponse has no backendRefs.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`

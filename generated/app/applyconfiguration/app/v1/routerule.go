@@ -16,8 +16,8 @@ type RouteRuleApplyConfiguration struct {
 	// A request has to meet one of these. Empty: every request.
 	Matches []RouteMatchApplyConfiguration `json:"matches,omitempty"`
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization and ExternalAuth, then a redirect
-	// or direct response, or else the changes of request and answer, and Cache. A type may be there once.
+	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization, ExternalAuth and WAF, then a
+	// redirect or direct response, or else the changes of request and answer, and Cache. A type may be there once.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
 	BackendRefs []BackendRefApplyConfiguration `json:"backendRefs,omitempty"`

@@ -48,6 +48,8 @@ type RuleFilterApplyConfiguration struct {
 	Authorization *AuthorizationApplyConfiguration `json:"authorization,omitempty"`
 	// Have a Service decide about each request.
 	ExternalAuth *ExternalAuthApplyConfiguration `json:"externalAuth,omitempty"`
+	// Refuse requests that look like attacks.
+	WAF *WAFApplyConfiguration `json:"waf,omitempty"`
 	// Send copies of requests to other Services, whose answers nobody sees.
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
 	// Answer requests from what a proxy has stored of the answers of backends.
@@ -188,6 +190,14 @@ func (b *RuleFilterApplyConfiguration) WithAuthorization(value *AuthorizationApp
 // If called multiple times, the ExternalAuth field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithExternalAuth(value *ExternalAuthApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.ExternalAuth = value
+	return b
+}
+
+// WithWAF sets the WAF field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WAF field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithWAF(value *WAFApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.WAF = value
 	return b
 }
 
