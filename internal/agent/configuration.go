@@ -51,7 +51,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Back
 func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
 	return &inputs{
 		uid: c.version.uid, origins: c.version.origins, routes: c.version.routes, resources: c.version.resources, table: c.table, material: c.material, awaiting: c.partial,
-		states: endpoints.States(c.table.Backends(), cluster),
+		states: endpoints.States(c.table.Backends(), c.table.Policies, cluster),
 	}
 }
 

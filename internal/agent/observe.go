@@ -115,6 +115,9 @@ type inputs struct {
 	// states are what the Service ports are that it refers to, which are in used.
 	states map[model.Backend]render.BackendState
 	used   tree.Map[model.Backend]
+	// backups are those of Service ports. otherTable says that there may be others.
+	backups    map[model.Backend]model.Backend
+	otherTable bool
 	// material are the certificates that can be used. awaiting means that they have not arrived: HAProxy must run before
 	// it can be asked about them. A pod that became ready without them would replace one that has them.
 	material material
@@ -138,7 +141,7 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 		logging.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
 			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)
 	}
-	in.table = table
+	in.table, in.otherTable = table, true
 	return true
 }
 
@@ -159,7 +162,8 @@ func (in *inputs) observeServices(services []types.NamespacedName, cluster endpo
 			unsure = append(unsure, backend)
 		}
 	}
-	for backend, state := range endpoints.States(unsure, cluster) {
+	unsure = append(unsure, in.observeBackups(services)...)
+	for backend, state := range endpoints.States(unsure, in.table.Policies, cluster) {
 		before := in.states[backend]
 		if in.states == nil {
 			in.states = map[model.Backend]render.BackendState{}
@@ -170,6 +174,32 @@ func (in *inputs) observeServices(services []types.NamespacedName, cluster endpo
 		}
 	}
 	return changed
+}
+
+// observeBackups takes in the backups of Service ports. It returns the ports whose backup is another one, or whose
+// backup's Service changed.
+func (in *inputs) observeBackups(services []types.NamespacedName) (unsure []model.Backend) {
+	before := in.backups
+	if in.otherTable {
+		in.otherTable, in.backups = false, map[model.Backend]model.Backend{}
+		for backend, policy := range in.table.Policies {
+			if policy.Backup != (model.Backend{}) {
+				in.backups[backend] = policy.Backup
+			}
+		}
+	}
+	for backend, backup := range before {
+		if in.backups[backend] != backup {
+			unsure = append(unsure, backend)
+		}
+	}
+	for backend, backup := range in.backups {
+		isTouched := slices.Contains(services, types.NamespacedName{Namespace: backup.Namespace, Name: backup.Service})
+		if isTouched || before[backend] != backup {
+			unsure = append(unsure, backend)
+		}
+	}
+	return slices.DeleteFunc(unsure, func(backend model.Backend) bool { return in.used.Value(backend.String()) != backend })
 }
 
 // observeMounts takes in the mounted files. It returns whether anything is new, as it is with a new table.

@@ -25,8 +25,8 @@ type Cluster struct {
 	Place Place
 }
 
-// States returns the state of each of the Service ports.
-func States(backends []model.Backend, seen Cluster) map[model.Backend]render.BackendState {
+// States returns the state of each of the Service ports. Policies may name backups of them.
+func States(backends []model.Backend, policies map[model.Backend]model.BackendPolicy, seen Cluster) map[model.Backend]render.BackendState {
 	states := make(map[model.Backend]render.BackendState, len(backends))
 	for _, backend := range backends {
 		service := seen.Service(backend.Namespace, backend.Service)
@@ -35,14 +35,44 @@ func States(backends []model.Backend, seen Cluster) map[model.Backend]render.Bac
 			states[backend] = render.BackendState{}
 			continue
 		}
+		state := render.BackendState{Exists: true}
 		found := seen.Slices(backend.Namespace, backend.Service)
-		state := render.BackendState{Exists: true, Servers: seen.Place.serversOf(service, found, port.Name)}
+		servers, areReady := seen.Place.serversOf(service, found, port.Name)
+		if state.Servers = servers; policies[backend].Backup != (model.Backend{}) {
+			state.Servers = seen.withBackup(servers, areReady, policies[backend].Backup)
+		}
 		if port.AppProtocol != nil {
 			state.AppProtocol = strings.ToLower(*port.AppProtocol)
 		}
 		states[backend] = state
 	}
 	return states
+}
+
+// withBackup returns the servers of a Service port and those of its backup, which HAProxy uses while it can use none of
+// the first. It knows no third kind, so endpoints of all places are alike then. Those that terminate are not used while
+// the backup has ready ones.
+func (c Cluster) withBackup(servers []ir.Server, areReady bool, backup model.Backend) []ir.Server {
+	service := c.Service(backup.Namespace, backup.Service)
+	port := servicePort(service, backup.Port)
+	if port == nil {
+		return servers
+	}
+	backups, backupsAreReady := Place{}.serversOf(service, c.Slices(backup.Namespace, backup.Service), port.Name)
+	switch {
+	case len(backups) == 0 || !areReady && !backupsAreReady && len(servers) > 0:
+		return servers
+	case !areReady:
+		servers = nil
+	}
+	all := make([]ir.Server, 0, len(servers)+len(backups))
+	for _, server := range servers {
+		all = append(all, ir.Server{Address: server.Address, Port: server.Port})
+	}
+	for _, server := range backups {
+		all = append(all, ir.Server{Address: server.Address, Port: server.Port, Backup: true})
+	}
+	return ir.SortServers(all)
 }
 
 // servicePort returns a Service's TCP port, nil if there is none. A missing Service has none. Nor has one of type
@@ -63,12 +93,15 @@ func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 
 // serversOf returns the endpoints of a Service that take traffic for the port of that name. A Service with two address
 // families has each pod in slices of both. Each pod is one server, with its address of the Service's first family,
-// unless nothing takes traffic there.
-func (p Place) serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
+// unless nothing takes traffic there. It reports whether they are ready.
+func (p Place) serversOf(
+	service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string,
+) (servers []ir.Server, areReady bool) {
 	if families := service.Spec.IPFamilies; len(families) > 1 {
 		others := func(slice *discoveryv1.EndpointSlice) bool { return string(slice.AddressType) != string(families[0]) }
-		if found := p.servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName); len(found) > 0 {
-			return found
+		servers, areReady = p.servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName)
+		if len(servers) > 0 {
+			return servers, areReady
 		}
 	}
 	return p.servers(endpointSlices, portName)
@@ -76,7 +109,7 @@ func (p Place) serversOf(service *corev1.Service, endpointSlices []*discoveryv1.
 
 // servers returns the endpoints that take traffic for the port of that name, sorted and unique: ready ones or, if there
 // are none, those that still serve while they terminate.
-func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
+func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) (servers []ir.Server, areReady bool) {
 	var ready, terminating []ir.Server
 	var hints []*discoveryv1.EndpointHints // of those that are ready
 	for _, slice := range endpointSlices {
@@ -101,10 +134,10 @@ func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName str
 		}
 	}
 	if len(ready) == 0 {
-		return ir.SortServers(terminating)
+		return ir.SortServers(terminating), false
 	}
 	p.prefer(ready, hints)
-	return ir.SortServers(ready)
+	return ir.SortServers(ready), true
 }
 
 // endpointPort returns the number of the slice's TCP port of that name. Endpoints do not have a port without a number.

@@ -136,7 +136,7 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 	backend := routing.Backend{Service: "api", Port: 80}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := States([]routing.Backend{backend}, Cluster{
+			got, ok := States([]routing.Backend{backend}, nil, Cluster{
 				Service: func(string, string) *corev1.Service { return test.service },
 				Slices:  func(string, string) []*discoveryv1.EndpointSlice { return test.slices },
 			})[backend]
@@ -157,7 +157,7 @@ func TestBackendsOfTheSameNameInTwoNamespaces(t *testing.T) {
 	for _, namespace := range []string{"shop", "blog", "docs"} {
 		backends = append(backends, routing.Backend{Namespace: namespace, Service: "api", Port: 80})
 	}
-	states := States(backends, Cluster{
+	states := States(backends, nil, Cluster{
 		Service: func(namespace, name string) *corev1.Service {
 			if slices[namespace+"/"+name] == nil {
 				return nil

@@ -51,7 +51,7 @@ func TestHints(t *testing.T) {
 				t.Fatal(err)
 			}
 			backend := routing.Backend{Service: "api", Port: 80}
-			servers := States([]routing.Backend{backend}, Cluster{
+			servers := States([]routing.Backend{backend}, nil, Cluster{
 				Service: func(string, string) *corev1.Service { return newService("api") },
 				Slices: func(string, string) []*discoveryv1.EndpointSlice {
 					return []*discoveryv1.EndpointSlice{kept.(*discoveryv1.EndpointSlice)}

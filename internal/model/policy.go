@@ -32,6 +32,8 @@ type BackendPolicy struct {
 	// WaitTimeout is how long a request waits while no endpoint can take it; 0: not at all. MaxWaiting is how many do.
 	WaitTimeout time.Duration
 	MaxWaiting  int32
+	// Backup is the Service port whose endpoints are asked while no endpoint can take requests; zero: there is none.
+	Backup Backend
 }
 
 // SystemCAs stands for public authorities. It is no name of a ConfigMap.

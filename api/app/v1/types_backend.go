@@ -55,6 +55,27 @@ type BackendSettings struct {
 	// 503. Connections of TCP and TLS listeners do not wait.
 	// +optional
 	WaitForEndpoint *WaitForEndpoint `json:"waitForEndpoint,omitempty"`
+
+	// A Service of the same namespace whose endpoints get the requests and connections while this one has no ready
+	// endpoint, or none whose health checks pass. All other settings, TLS and the appProtocol are those of this Service.
+	// +optional
+	Backup *BackupService `json:"backup,omitempty"`
+}
+
+// BackupService is a port of a Service.
+type BackupService struct {
+	// The name of the Service.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// The port of the Service.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
 }
 
 // BackendTLS is how to speak TLS to endpoints.

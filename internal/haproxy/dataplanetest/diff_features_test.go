@@ -84,6 +84,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"a trusted proxy":                             {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8, 192.0.2.0/24]", ir.ReloadPorts},
 		"a proxy that is not trusted any more":        {"trustedProxies: [10.0.0.0/8]", "trustedProxies: []", ir.ReloadPorts},
 		"a wait for an endpoint":                      {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, waitForEndpoint: {}}]", ir.ReloadDefaults},
+		"a backup":                                    {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, backup: {name: two, port: 80}}]", ir.ReloadDefaults},
 		"a limit of requests":                         {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, connections: {maxPerEndpoint: 9}}]", ir.ReloadDefaults},
 		"another certificate":                         {"{secret: cert, names: [a.io]}", "{secret: cert, names: [a.io]}, {secret: other, names: [a.io]}", ""},
 		"a minimum version of TLS":                    {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}], minVersion: TLSv1.3", ir.ReloadCertificates},

@@ -124,6 +124,9 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 		add("%s", cookie)
 	}
 	s.lines = append(s.lines, checkLines(policy)...)
+	if policy.Check == nil && policy.Backup != (model.Backend{}) {
+		add("option allbackups")
+	}
 	if policy.QueueTimeout > 0 {
 		add("timeout queue %sms", milliseconds(policy.QueueTimeout))
 	}

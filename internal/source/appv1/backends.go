@@ -13,21 +13,22 @@ import (
 func (t *translator) policies() map[model.Backend]model.BackendPolicy {
 	policies := make(map[model.Backend]model.BackendPolicy, len(t.spec.Backends))
 	for i := range t.spec.Backends {
-		policies[t.backend(t.spec.Backends[i].Name, t.spec.Backends[i].Port)] = translatePolicy(&t.spec.Backends[i])
+		of := t.backend(t.spec.Backends[i].Name, t.spec.Backends[i].Port)
+		policies[of] = translatePolicy(&t.spec.Backends[i], of)
 	}
 	return policies
 }
 
-func translatePolicy(spec *appv1.Backend) model.BackendPolicy {
-	policy := BackendSettings(&spec.BackendSettings, spec.Name)
+func translatePolicy(spec *appv1.Backend, of model.Backend) model.BackendPolicy {
+	policy := BackendSettings(&spec.BackendSettings, of)
 	if tls := spec.TLS; tls != nil {
 		policy.TLS = &model.BackendTLS{CAs: namesOf(tls.CACertificateRefs), ServerName: string(tls.Hostname)}
 	}
 	return policy
 }
 
-// BackendSettings returns the policy for the settings of a Service's endpoints.
-func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendPolicy {
+// BackendSettings returns the policy for the settings of a Service port's endpoints.
+func BackendSettings(spec *appv1.BackendSettings, of model.Backend) model.BackendPolicy {
 	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
 	if balancing := spec.LoadBalancing; balancing != nil {
 		policy.Algorithm, policy.Header = string(balancing.Algorithm), strings.ToLower(string(balancing.Header))
@@ -35,7 +36,7 @@ func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendP
 	}
 	if check := spec.HealthCheck; check != nil {
 		policy.Check = &model.HealthCheck{
-			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), service),
+			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), of.Service),
 			Interval: cmp.Or(duration(check.Interval), 5*time.Second), Timeout: cmp.Or(duration(check.Timeout), 2*time.Second),
 			Fall: or(check.UnhealthyThreshold, 3), Rise: or(check.HealthyThreshold, 2),
 		}
@@ -49,6 +50,9 @@ func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendP
 	}
 	if wait := spec.WaitForEndpoint; wait != nil {
 		policy.WaitTimeout, policy.MaxWaiting = cmp.Or(duration(wait.Timeout), 30*time.Second), or(wait.MaxRequests, 100)
+	}
+	if backup := spec.Backup; backup != nil {
+		policy.Backup = model.Backend{Namespace: of.Namespace, Service: backup.Name, Port: backup.Port}
 	}
 	return policy
 }

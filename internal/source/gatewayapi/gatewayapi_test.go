@@ -324,7 +324,7 @@ func plain(value any) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch text := fmt.Sprint(all[name]); text {
-		case "0", "<nil>", "", "false", "map[Request:<nil> Response:<nil>]":
+		case "0", "<nil>", "", "false", "map[Request:<nil> Response:<nil>]", "map[Namespace: Port:0 Service:]":
 		default:
 			parts = append(parts, name+":"+unset.ReplaceAllString(text, ""))
 		}

@@ -250,7 +250,7 @@ func (t *translator) choosePolicy(plane *plane, backend model.Backend, passthrou
 	}
 	settings, ok := t.settings.choose(t, c, backend, own(isOwn))
 	if ok {
-		policy = source.BackendSettings(&settings.Spec.BackendSettings, backend.Service)
+		policy = source.BackendSettings(&settings.Spec.BackendSettings, backend)
 		policy.From = named(policy.From, kindBackendPolicy, settings)
 	}
 	var secured bool

@@ -48,6 +48,13 @@ func (r *Result) IdleTargets() []IdleTarget {
 				all = append(all, why.of(kindBackendPolicy, policy, i))
 			}
 		}
+		if backup := policy.Spec.Backup; backup != nil {
+			var v verdict
+			if t.checkPort(&v, "TCPRoute", model.Backend{Namespace: policy.Namespace, Service: backup.Name, Port: backup.Port}); v.reason != "" {
+				const message = "%s %s/%s: spec.backup has no effect: %s"
+				all = append(all, IdleTarget{fmt.Sprintf(message, kindBackendPolicy, policy.Namespace, policy.Name, v.message), true})
+			}
+		}
 	}
 	return append(all, t.idleTelemetry()...)
 }

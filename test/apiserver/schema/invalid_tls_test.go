@@ -155,6 +155,11 @@ var invalidBackends = []refusal{
 		[]string{"spec.backends[0].waitForEndpoint.timeout: Invalid value: \"301s\": timeout must be between 100ms and 5m"}},
 	{"a wait for nobody", "", backend + "waitForEndpoint: {maxRequests: 0}}]}",
 		[]string{"spec.backends[0].waitForEndpoint.maxRequests: Invalid value: 0", "greater than or equal to 1"}},
+	{"a backup without a port", "", backend + "backup: {name: spare}}]}", []string{"spec.backends[0].backup.port: Required value"}},
+	{"a backup without a name", "", backend + "backup: {port: 80}}]}", []string{"spec.backends[0].backup.name: Required value"}},
+	{"a backup whose name no Service has", "", backend + "backup: {name: a/b, port: 80}}]}", []string{`spec.backends[0].backup.name: Invalid value: "a/b"`}},
+	{"a backup with a port that there is not", "", backend + "backup: {name: spare, port: 65536}}]}",
+		[]string{"spec.backends[0].backup.port: Invalid value: 65536", "less than or equal to 65535"}},
 	{"no connections", "", backend + "connections: {maxPerEndpoint: 0}}]}",
 		[]string{"spec.backends[0].connections.maxPerEndpoint: Invalid value: 0", "greater than or equal to 1"}},
 

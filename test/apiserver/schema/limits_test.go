@@ -87,7 +87,7 @@ var valid = []admitted{
 			repeat(8, "{name: c%d}", 1)+"]}}}", 1) + "]}"},
 	{"256 backends", "", http + ", backends: [" + repeat(256, "{name: b%d, port: 80, tls: {caCertificateRefs: ["+repeat(8, "{name: c%d}", 1)+
 		"], hostname: a.b}, healthCheck: {path: /, hostname: a.b, interval: 100ms, timeout: 10ms, unhealthyThreshold: 100, healthyThreshold: 1}, "+
-		"outlierDetection: {consecutiveErrors: 1000}, connections: {maxPerEndpoint: 1000000, maxQueue: 0, queueTimeout: 24h}, waitForEndpoint: {timeout: 5m, maxRequests: 1000000}, "+
+		"outlierDetection: {consecutiveErrors: 1000}, connections: {maxPerEndpoint: 1000000, maxQueue: 0, queueTimeout: 24h}, waitForEndpoint: {timeout: 5m, maxRequests: 1000000}, backup: {name: "+strings.Repeat("s", 63)+", port: 65535}, "+
 		"loadBalancing: {algorithm: Header, header: a, hashBalanceFactor: 10000}}", 1) + "]}"},
 	{"64 trusted proxies", "", http + ", trustedProxies: [0.0.0.0/0, '::/0', '2001:db8::/32', " + repeat(61, "10.%d.0.0/16", 1) + "]}"},
 	{"CORS at its limits", "", cors + "[" + repeat(64, "'https://*.h%d.example.com:65535'", 1) + "], allowCredentials: true, allowMethods: " +

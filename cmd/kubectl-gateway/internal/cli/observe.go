@@ -60,7 +60,7 @@ func (s *Site) Input(table routing.Table) render.Input {
 		}
 	}
 	for _, backend := range table.Backends() {
-		input.Backends[backend] = s.Backend(backend)
+		input.Backends[backend] = s.Backend(backend, input.Table.Policies)
 	}
 	if table.Uses.SecretFiles.Len() > 0 {
 		input.Paths.KeysSocket, input.Paths.UsersSocket, input.Paths.LoginSocket = proxypod.KeysSocket, proxypod.UsersSocket, proxypod.LoginSocket
@@ -152,12 +152,12 @@ func (s *Site) service(namespace, name string) (*corev1.Service, bool) {
 	return service, ok || s.known[namespace]
 }
 
-// Backend returns the state of a Service port. An unknown one is taken to exist.
-func (s *Site) Backend(backend routing.Backend) render.BackendState {
+// Backend returns the state of a Service port, whose policy may name a backup. An unknown one is taken to exist.
+func (s *Site) Backend(backend routing.Backend, policies map[routing.Backend]routing.BackendPolicy) render.BackendState {
 	if _, known := s.service(backend.Namespace, backend.Service); !known {
 		return render.BackendState{Exists: true}
 	}
-	return endpoints.States([]routing.Backend{backend}, endpoints.Cluster{
+	return endpoints.States([]routing.Backend{backend}, policies, endpoints.Cluster{
 		Service: func(namespace, name string) *corev1.Service {
 			return s.services[types.NamespacedName{Namespace: namespace, Name: name}]
 		},

@@ -21,6 +21,8 @@ type Backend struct {
 	Percent float64 `json:"percent"`
 	// Ready are the endpoints that take requests now; nil if that is not known.
 	Ready []string `json:"ready,omitempty"`
+	// Backup are the endpoints of its backup, which take requests while none of the others does.
+	Backup []string `json:"backup,omitempty"`
 	// Settings are from these objects: BackendPolicies and BackendTLSPolicies.
 	Settings []string `json:"settings,omitempty"`
 	// Filters are what happens to requests for this backend only.
@@ -78,7 +80,11 @@ func (e *Explanation) share(site *cli.Site, input render.Input, listener *routin
 			Answer: cannot(site, input, listener, rule, target),
 		}
 		for _, server := range state.Servers {
-			backend.Ready = append(backend.Ready, ir.ServerAddress(server))
+			if server.Backup {
+				backend.Backup = append(backend.Backup, ir.ServerAddress(server))
+			} else {
+				backend.Ready = append(backend.Ready, ir.ServerAddress(server))
+			}
 		}
 		e.Backends = append(e.Backends, backend)
 	}

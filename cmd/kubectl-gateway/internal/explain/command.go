@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -166,6 +167,8 @@ func (b Backend) text() string {
 	switch {
 	case b.Answer != "":
 		text += ", answered with " + b.Answer
+	case len(b.Backup) > 0:
+		text += fmt.Sprintf(", ready: %s, otherwise the backup: %s", cmp.Or(strings.Join(b.Ready, ", "), "none"), strings.Join(b.Backup, ", "))
 	case len(b.Ready) > 0:
 		text += fmt.Sprintf(", ready: %s", strings.Join(b.Ready, ", "))
 	default:

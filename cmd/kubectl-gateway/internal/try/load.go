@@ -46,7 +46,7 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 		address, chosen := addresses[fmt.Sprintf("%s:%d", backend.Service, backend.Port)]
 		name := types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}
 		switch {
-		case !site.Backend(backend).Exists: // nor does it in a cluster
+		case !site.Backend(backend, nil).Exists: // nor does it in a cluster
 		case chosen:
 			o.slices[name] = nil
 			o.setEndpoints(backend, address)
