@@ -53,6 +53,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.BackendSettingsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendTLS"):
 		return &appv1.BackendTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackupService"):
+		return &appv1.BackupServiceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BandwidthLimit"):
 		return &appv1.BandwidthLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BasicAuth"):

@@ -176,6 +176,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.Backend
   map:
     fields:
+    - name: backup
+      type:
+        namedType: gateway.api.app.v1.BackupService
     - name: connections
       type:
         namedType: gateway.api.app.v1.ConnectionLimits
@@ -248,6 +251,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.BackendPolicySpec
   map:
     fields:
+    - name: backup
+      type:
+        namedType: gateway.api.app.v1.BackupService
     - name: connections
       type:
         namedType: gateway.api.app.v1.ConnectionLimits
@@ -350,6 +356,17 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.BackupService
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: port
+      type:
+        scalar: numeric
+      default: 0
 - name: gateway.api.app.v1.BandwidthLimit
   map:
     fields:

@@ -101,3 +101,11 @@ func (b *BackendApplyConfiguration) WithWaitForEndpoint(value *WaitForEndpointAp
 	b.BackendSettingsApplyConfiguration.WaitForEndpoint = value
 	return b
 }
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *BackendApplyConfiguration) WithBackup(value *BackupServiceApplyConfiguration) *BackendApplyConfiguration {
+	b.BackendSettingsApplyConfiguration.Backup = value
+	return b
+}

@@ -85,3 +85,11 @@ func (b *BackendPolicySpecApplyConfiguration) WithWaitForEndpoint(value *WaitFor
 	b.BackendSettingsApplyConfiguration.WaitForEndpoint = value
 	return b
 }
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *BackendPolicySpecApplyConfiguration) WithBackup(value *BackupServiceApplyConfiguration) *BackendPolicySpecApplyConfiguration {
+	b.BackendSettingsApplyConfiguration.Backup = value
+	return b
+}

@@ -26,6 +26,9 @@ type BackendSettingsApplyConfiguration struct {
 	// What requests do while the Service has no endpoint that can take them: wait for one. Empty: they are answered with
 	// 503. Connections of TCP and TLS listeners do not wait.
 	WaitForEndpoint *WaitForEndpointApplyConfiguration `json:"waitForEndpoint,omitempty"`
+	// A Service of the same namespace whose endpoints get the requests and connections while this one has no ready
+	// endpoint, or none whose health checks pass. All other settings, TLS and the appProtocol are those of this Service.
+	Backup *BackupServiceApplyConfiguration `json:"backup,omitempty"`
 }
 
 // BackendSettingsApplyConfiguration constructs a declarative configuration of the BackendSettings type for use with
@@ -79,5 +82,13 @@ func (b *BackendSettingsApplyConfiguration) WithConnections(value *ConnectionLim
 // If called multiple times, the WaitForEndpoint field is set to the value of the last call.
 func (b *BackendSettingsApplyConfiguration) WithWaitForEndpoint(value *WaitForEndpointApplyConfiguration) *BackendSettingsApplyConfiguration {
 	b.WaitForEndpoint = value
+	return b
+}
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *BackendSettingsApplyConfiguration) WithBackup(value *BackupServiceApplyConfiguration) *BackendSettingsApplyConfiguration {
+	b.Backup = value
 	return b
 }
