@@ -78,8 +78,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// converse answers the questions of a connection. It ends with the first that nobody can answer: HAProxy refuses the
-// request then.
+// failed is the answer to a question that nobody can decide about. Without an answer, HAProxy would ask again over each
+// connection that it has kept.
+const failed = "failed\n"
+
+// converse answers the questions of a connection. It ends with the first that nobody can decide about: HAProxy refuses
+// the request then.
 func (s *Server) converse(ctx context.Context, conn net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -89,26 +93,32 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 		if _, err := reader.Peek(1); err != nil {
 			return // HAProxy closed the connection
 		}
-		answer, err := s.answer(ctx, conn, reader)
-		if err != nil {
-			logging.Warningf("A request cannot be decided about: %v", err)
+		if err := conn.SetDeadline(time.Now().Add(readTime)); err != nil {
 			return
 		}
-		if _, err := conn.Write(answer); err != nil {
-			return // nobody waits for it any more
+		settings, text, err := read(reader)
+		if err != nil {
+			logging.Warningf("A question cannot be read: %v", err)
+			return
+		}
+		answer, decideErr := s.decide(ctx, settings, text)
+		if decideErr != nil {
+			logging.Warningf("A request cannot be decided about: %v", decideErr)
+			answer = []byte(failed)
+		}
+		// No deadline for the next question: HAProxy keeps connections.
+		err = conn.SetDeadline(time.Now().Add(idleTime))
+		if err == nil {
+			_, err = conn.Write(answer)
+		}
+		if err != nil || decideErr != nil {
+			return
 		}
 	}
 }
 
-// answer reads a question and returns the answer: a verdict, and what to log about it.
-func (s *Server) answer(ctx context.Context, conn net.Conn, reader *bufio.Reader) (answer []byte, err error) {
-	if err := conn.SetDeadline(time.Now().Add(readTime)); err != nil {
-		return nil, err
-	}
-	settings, text, err := read(reader)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read the question: %w", err)
-	}
+// decide returns the answer to a question: a verdict, and what to log about it.
+func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte) (answer []byte, err error) {
 	request, err := parse(text)
 	if err != nil {
 		return nil, err
@@ -138,8 +148,7 @@ func (s *Server) answer(ctx context.Context, conn net.Conn, reader *bufio.Reader
 	if verdict.Denied {
 		word = waf.Deny
 	}
-	// No deadline for the next question: HAProxy keeps connections.
-	return fmt.Appendf(nil, "%s %s\n", word, log), conn.SetDeadline(time.Now().Add(idleTime))
+	return fmt.Appendf(nil, "%s %s\n", word, log), nil
 }
 
 // idleTime is how long a connection is kept without a question.
