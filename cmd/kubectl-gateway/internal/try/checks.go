@@ -62,9 +62,7 @@ func parseChecks(requests, expect []string) ([]check, error) {
 // check sends the requests, and prints their answers. The error is cli.Nof for unexpected answers.
 func (s *session) check(ctx context.Context, checks []check) error {
 	s.log.quiet = true
-	for _, problem := range s.objects.problems {
-		s.log.say("not served: %s", problem)
-	}
+	s.tell(s.objects)
 	failed := 0
 	for i := range checks {
 		status, service, err := s.send(ctx, &checks[i])

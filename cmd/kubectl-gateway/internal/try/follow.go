@@ -33,10 +33,18 @@ func (s *session) welcome() {
 	for _, backend := range s.objects.builtIn {
 		s.log.say("Service %s has no endpoints here: the built-in backend answers", backend.Backend)
 	}
-	for _, problem := range s.objects.problems {
+	s.tell(s.objects)
+	s.log.say("Save a file, and the change is live. Ctrl-C ends it.")
+}
+
+// tell prints what of the Gateway does not work here.
+func (s *session) tell(o *objects) {
+	for _, problem := range o.problems {
 		s.log.say("not served: %s", problem)
 	}
-	s.log.say("Save a file, and the change is live. Ctrl-C ends it.")
+	for _, absent := range o.absent {
+		s.log.say("%s", absent)
+	}
 }
 
 // url returns a URL for a listener, with its hostname or that of its first route.
@@ -128,9 +136,7 @@ func (s *session) change(ctx context.Context, load func() (*objects, error)) err
 			return err
 		}
 	}
-	for _, problem := range o.problems {
-		s.log.say("not served: %s", problem)
-	}
+	s.tell(o)
 	if s.generation == before {
 		s.log.say("as in the files: the Gateway has not changed")
 		return nil

@@ -34,6 +34,8 @@ type objects struct {
 	// effect.
 	problems []string
 	ignored  bool
+	// absent says which programs of proxy pods rules need. None of them runs here.
+	absent []string
 	// services and slices are those of the files, and others where the files have none, by name.
 	services map[types.NamespacedName]*corev1.Service
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -277,6 +278,39 @@ func TestWrongKey(t *testing.T) {
 	clitest.Run(t, "", "render", "-f", file, "--check").Want(t, cli.ExitNo, wrong)
 	clitest.Run(t, "", "explain", "-f", file, "https://shop.example.com:"+secure+"/").Want(t, cli.ExitNo, wrong, "no connection: listener https is not served")
 	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:"+plain+"/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
+}
+
+// TestAbsentPrograms: it is said why the answer is 503, where a program of proxy pods would be asked.
+func TestAbsentPrograms(t *testing.T) {
+	t.Parallel()
+	const (
+		noWAF   = "gateway-waf does not run here"
+		noLogin = "gateway-login does not run here"
+		oidc    = `filters: [{type: OIDC, oidc: {issuer: "https://id.example.com", clientID: shop, secretRef: {name: login}}}], backendRefs:`
+	)
+	for _, test := range []struct {
+		rule, expect string
+		want         []string
+	}{
+		{"backendRefs:", "200:web", nil},
+		{"filters: [{type: WAF, waf: {}}], backendRefs:", "503", []string{noWAF}},
+		{"filters: [{type: WAF, waf: {}}], shadow: [WAF], backendRefs:", "200:web", nil},
+		{oidc, "503", []string{noLogin}},
+	} {
+		plain, secure := freePort(t), freePort(t)
+		content := strings.Replace(ports(shop, plain, secure), "- backendRefs:", "- {"+test.rule, 1)
+		content = strings.Replace(content, "[{name: web, port: 80}]", "[{name: web, port: 80}]}", 1)
+		url := "http://shop.example.com:" + plain + "/"
+		got := clitest.Run(t, content, "try", "-f", "-", "--once", "--request", url, "--expect", test.expect)
+		for _, program := range []string{noWAF, noLogin} {
+			if strings.Contains(got.Out+got.Err, program) != slices.Contains(test.want, program) {
+				t.Errorf("%s: got %s%s", test.rule, got.Out, got.Err)
+			}
+		}
+		if !strings.Contains(got.Out+got.Err, url+": "+test.expect) {
+			t.Errorf("%s: got %s%s", test.rule, got.Out, got.Err)
+		}
+	}
 }
 
 // serial returns the serial number of the certificate that a listener shows.
