@@ -9,6 +9,8 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
@@ -79,7 +81,9 @@ func Handler(options Options) http.Handler {
 	for path, handler := range options.Handlers {
 		mux.Handle("GET "+path, handler)
 	}
-	mux.Handle("GET /metrics", legacyregistry.Handler())
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(prometheus.DefaultRegisterer, promhttp.HandlerFor(
+		legacyregistry.DefaultGatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}, // which has exemplars
+	)))
 	if options.Profiling {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

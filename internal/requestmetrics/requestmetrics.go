@@ -89,12 +89,22 @@ func (c *Collector) observe(r request) {
 	}
 	found.used = c.collections
 	c.mu.Unlock()
-	found.duration.Observe(float64(r.duration) / 1000)
+	observeTraced(found.duration, float64(r.duration)/1000, r.trace)
 	if r.response >= 0 {
-		found.response.Observe(float64(r.response) / 1000)
+		observeTraced(found.response, float64(r.response)/1000, r.trace)
 	}
 	found.received.Observe(float64(r.received))
 	found.sent.Observe(float64(r.sent))
+}
+
+// observeTraced takes in a value, and a trace as its exemplar if there is one.
+func observeTraced(histogram prometheus.Observer, value float64, trace []byte) {
+	exemplars, ok := histogram.(prometheus.ExemplarObserver)
+	if !ok || trace == nil {
+		histogram.Observe(value)
+		return
+	}
+	exemplars.ObserveWithExemplar(value, prometheus.Labels{"trace_id": string(trace)})
 }
 
 // add adds the series of a request. Where there are too many, it replaces those that are idle, or returns the shared

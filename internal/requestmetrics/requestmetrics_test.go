@@ -39,7 +39,7 @@ func gather(t *testing.T, c *Collector) map[string][]*dto.Metric {
 func TestLines(t *testing.T) {
 	c := New()
 	err := ring.Read(strings.NewReader(framed(
-		"443 1 200 12 10 300 5000 shop/web 0", "443 2", "443 3 200 2000 +10 300 5000 shop/web 0", "443 4 404 1 -1 80 120 - -", "443 5 broken", "80 1 503 5 -1 1 2 shop/web 0",
+		"443 1 200 12 10 300 5000 - - shop/web 0", "443 2", "443 3 200 2000 +10 300 5000 - - shop/web 0", "443 4 404 1 -1 80 120 - - - -", "443 5 broken", "80 1 503 5 -1 1 2 - - shop/web 0",
 	)), c.connected())
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestManyRoutes(t *testing.T) {
 	ask := func(from, to int) {
 		var lines []string
 		for i := from; i < to; i++ {
-			lines = append(lines, fmt.Sprintf("443 %d 200 1 1 1 1 shop/r%d -", i, i))
+			lines = append(lines, fmt.Sprintf("443 %d 200 1 1 1 1 - - shop/r%d -", i, i))
 		}
 		if err := ring.Read(strings.NewReader(framed(lines...)), c.connected()); err != nil {
 			t.Fatal(err)
@@ -113,9 +113,34 @@ func TestManyRoutes(t *testing.T) {
 
 func BenchmarkLine(b *testing.B) {
 	c, numbers := New(), map[string]*ring.Counter{}
-	line := []byte("443 1 200 12 10 300 5000 shop/web 0")
+	line := []byte("443 1 200 12 10 300 5000 - - shop/web 0")
 	b.ReportAllocs()
 	for b.Loop() {
 		c.take(line, numbers)
+	}
+}
+
+// TestExemplars: histograms of times name the trace of a request that was sampled, and no other.
+func TestExemplars(t *testing.T) {
+	c := New()
+	const lines = "443 1 200 12 10 300 5000 01 0af7651916cd43dd8448eb211c80319c shop/web 0"
+	if err := ring.Read(strings.NewReader(framed(lines, "443 2 200 60000 -1 300 5000 - 1af7651916cd43dd8448eb211c80319c shop/web 0")), c.connected()); err != nil {
+		t.Fatal(err)
+	}
+	metrics := gather(t, c)
+	for name, want := range map[string]string{
+		"gateway_request_duration_seconds": "0af7651916cd43dd8448eb211c80319c at 0.012",
+		"gateway_backend_response_seconds": "0af7651916cd43dd8448eb211c80319c at 0.01",
+		"gateway_request_size_bytes":       "",
+	} {
+		got := ""
+		for _, bucket := range metrics[name][0].GetHistogram().GetBucket() {
+			if exemplar := bucket.GetExemplar(); exemplar != nil {
+				got += fmt.Sprintf("%s at %g", exemplar.GetLabel()[0].GetValue(), exemplar.GetValue())
+			}
+		}
+		if got != want {
+			t.Errorf("%s: exemplars are %q, want %q", name, got, want)
+		}
 	}
 }

@@ -42,14 +42,18 @@ func (c *Collector) take(line []byte, numbers map[string]*ring.Counter) {
 // request is what a line says about a request. Times are in milliseconds, -1 for what did not happen.
 type request struct {
 	status, duration, response, received, sent int64
-	route, rule                                []byte
+	// trace is the ID of its trace, if it was sampled.
+	trace       []byte
+	route, rule []byte
 	// key is the part of the line with the route and the rule, behind the class of the status.
 	key []byte
 }
 
 // parse reads a line like
 //
-//	200 12 11 345 6789 shop/web 0
+//	200 12 11 345 6789 01 0af7651916cd43dd8448eb211c80319c shop/web 0
+//
+// Between the numbers and the route are the flags of the trace, "-" if the request was not sampled, and its ID.
 func parse(line []byte) (request, bool) {
 	var r request
 	for _, value := range []*int64{&r.status, &r.duration, &r.response, &r.received, &r.sent} {
@@ -59,6 +63,11 @@ func parse(line []byte) (request, bool) {
 			return r, false
 		}
 		*value, line = n, rest
+	}
+	flags, line, _ := bytes.Cut(line, []byte(" "))
+	trace, line, _ := bytes.Cut(line, []byte(" "))
+	if named(flags) != nil {
+		r.trace = trace
 	}
 	r.key = append(strconv.AppendInt(make([]byte, 0, 64), r.status/100, 10), line...)
 	route, rule, ok := bytes.Cut(line, []byte(" "))

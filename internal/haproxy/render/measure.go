@@ -9,7 +9,10 @@ const measureLog = "log ring@measured len 1024 format raw profile measured local
 // agent. What it does not fetch in time is lost: the number of a line, %lc, tells. A line about a connection without a
 // request has the number alone.
 func (r *Renderer) addRequestMetrics() {
-	rule := "-"
+	rule, trace := "-", "- -"
+	if r.in.Table.Tracing != nil {
+		trace = "%[var(txn.flags)] %[var(txn.trace),field(1,-)]"
+	}
 	switch r.in.Table.RequestMetrics {
 	case "":
 		return
@@ -22,6 +25,6 @@ func (r *Renderer) addRequestMetrics() {
 	)
 	r.section(ir.ReloadSettings, "log-profile measured",
 		`on any format "%f %lc"`,
-		`on close format "%f %lc %ST %Ta %Tr %U %[res.bytes_out] %[var(txn.hit),field(2,|)] `+rule+`"`,
+		`on close format "%f %lc %ST %Ta %Tr %U %[res.bytes_out] `+trace+` %[var(txn.hit),field(2,|)] `+rule+`"`,
 	)
 }
