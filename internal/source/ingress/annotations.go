@@ -186,8 +186,9 @@ var guarding = []Row{
 	{"auth-tls-error-page", Differs, "clients without a certificate get no answer", part(authTLS), ""},
 	{"auth-tls-match-cn", Closed, clientsName, nil, ""},
 	{"enable-global-auth", Carried, "the key global-auth-url of the ConfigMap", setBool(func(*settings, bool) {}), ""},
-	{"enable-modsecurity enable-owasp-core-rules", Closed, noFirewall, nil, "false"},
-	{"modsecurity-snippet modsecurity-transaction-id", Closed, noFirewall, nil, ""},
+	{"enable-modsecurity", Differs, withRules, setFirewall, ""},
+	{"enable-owasp-core-rules modsecurity-transaction-id", Harmless, "a WAF has these rules, and the access log an ID", nil, ""},
+	{"modsecurity-snippet", Closed, ownRules, nil, ""},
 	{"configuration-snippet", Differs, "headers with fixed values are added, set and removed. One with any other directive is closed", setSnippet, ""},
 	{serverSnippet, Differs, "more_set_headers and more_clear_headers with fixed values. One with any other directive is closed", setServerSnippet, ""},
 }
@@ -195,7 +196,6 @@ var guarding = []Row{
 const (
 	redirects  = "RequestRedirect. One with variables is closed, but for $host, $scheme and $request_uri"
 	withCopies = "copies have the host of the request, and its body of up to 15 KiB"
-	noFirewall = "there is no web application firewall"
 	noSnippets = "there are no snippets: say with fields what it does, if there are any for it"
 	noTraces   = "there are no traces; trace headers of clients are passed on"
 )
