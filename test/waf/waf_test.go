@@ -45,6 +45,9 @@ spec:
                   - {id: 941160, target: {type: Argument, name: html}}
                   - {id: 941390, target: {type: Argument, name: html}}
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /any}}]
+          filters: [{type: WAF, waf: {excludedRules: [{id: 920420}, {id: 911101}]}}]
+          backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /small}}]
           filters: [{type: WAF, waf: {maxBodyBytes: 10}}]
           backendRefs: [{name: web, port: 80}]
@@ -138,6 +141,8 @@ func (s *site) settings() {
 		status        int
 	}{
 		{"no WAF", at("/open", arg(attack)), 200},
+		{"a method whose rule is not excluded by another ID", "PUT /any HTTP/1.1\r\n" + usual + ofLength(""), 403},
+		{"a type that is allowed", strings.Replace(post("application/x-other", "a"), "/orders", "/any", 1), 200},
 		{"a method that is not excluded", "PUT /a HTTP/1.1\r\n" + usual + ofLength(""), 403},
 		{"an excluded rule", "PUT /excluded HTTP/1.1\r\n" + usual + ofLength(""), 200},
 		{"an excluded argument", get("/excluded?html=" + encoded), 200},
@@ -150,6 +155,8 @@ func (s *site) settings() {
 		{"an odd request at level 1", get("/a", "Accept-Charset: utf-8"), 200},
 		{"an odd request at level 4", get("/strict", "Accept-Charset: utf-8"), 403},
 		{"a usual request at level 4", get("/strict"), 200},
+		{"a gRPC call", post("application/grpc", "\x00\x00\x00\x00\x05\n\x03abc"), 403},
+		{"a gRPC call whose type is allowed", strings.Replace(post("application/grpc", "\x00\x00\x00\x00\x05\n\x03abc"), "/orders", "/any", 1), 403},
 	} {
 		if status, line := s.exchanged(test.request); status != test.status {
 			s.t.Errorf("%s: got %d with %+v, want %d", test.name, status, line, test.status)

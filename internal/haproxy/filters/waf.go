@@ -19,8 +19,9 @@ func init() { after(&auth, &firewall) }
 var wafProgram []byte
 
 const (
-	// smallBody is how much of a body HAProxy's buffer always holds beside the headers. mostLargeBodies is how many longer
-	// ones are held at a time, wafCounter the number of the stick counter that counts them, and largeBodies its table.
+	// smallBody is how much of a body HAProxy's buffer always holds beside the headers. mostLargeBodies is how many
+	// requests with longer ones are under way at a time: HAProxy counts a request until its answer ends, also once the
+	// backend has the body. wafCounter is the number of the stick counter, and largeBodies its table.
 	smallBody       = 8192
 	mostLargeBodies = 256
 	wafCounter      = 9
