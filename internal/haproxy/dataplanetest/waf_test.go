@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,24 +79,27 @@ func (w *wafed) answer(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		size, settings, _ := strings.Cut(line[:len(line)-1], " ")
-		n, _ := strconv.Atoi(size)
+		words := strings.Split(line[:len(line)-1], " ")
+		if len(words) != 3 {
+			return
+		}
+		n, _ := strconv.Atoi(words[0])
 		text := make([]byte, n)
 		if _, err := io.ReadFull(reader, text); err != nil {
 			return
 		}
-		parsed, err := waf.ParseQuestion(settings)
+		parsed, err := waf.ParseQuestion(words[2])
 		w.asked <- fmt.Sprintf("%+v %v\n%s", parsed, err, text)
 		reply := w.reply(string(text))
 		if reply == "" {
 			_ = conn.Close()
 			return
 		}
-		_, _ = io.WriteString(conn, reply)
+		_, _ = io.WriteString(conn, strings.ReplaceAll(reply, "NUMBER", words[1]))
 	}
 }
 
-const allows = `allow {"score":0,"rules":[]}` + "\n"
+const allows = `NUMBER allow {"score":0,"rules":[]}` + "\n"
 
 // TestQuestionsToWAF: gateway-waf gets the request that the backend gets, byte by byte, with the settings of the rule.
 func TestQuestionsToWAF(t *testing.T) {
@@ -158,9 +162,9 @@ func TestAnswersOfWAF(t *testing.T) {
 	})
 	c := newClient(t, w.ports[80])
 	for reply, want := range map[string]int{
-		"allowLOG": 200, "denyLOG": 403,
-		"": 503, "LF": 503, "allowLF": 503, "AllowLOG": 503, "allow denyLOG": 503, "allowedLOG": 503, "denyLF": 503, "200 OKLF": 503, "HTTP/1.1 200 OKLFLF": 503,
-		`allow {"score":5,"rules":[1,2]} x` + "LF": 503, `allow {"score":5,"rules":["a"]}LF`: 503, `allow {"score":5,"rules":[MANY1]}LF`: 503, `allow {"score":0,"rules":[],"status":200}LF`: 503,
+		"NUMBER allowLOG": 200, "NUMBER denyLOG": 403, "allowLOG": 503, "1NUMBER allowLOG": 503, "0 allowLOG": 503, "NUMBER failedLF": 503,
+		"": 503, "LF": 503, "NUMBER allowLF": 503, "NUMBER AllowLOG": 503, "NUMBER allow denyLOG": 503, "NUMBER allowedLOG": 503, "NUMBER denyLF": 503, "200 OKLF": 503, "HTTP/1.1 200 OKLFLF": 503,
+		`NUMBER allow {"score":5,"rules":[1,2]} x` + "LF": 503, `NUMBER allow {"score":5,"rules":["a"]}LF`: 503, `NUMBER allow {"score":5,"rules":[MANY1]}LF`: 503, `NUMBER allow {"score":0,"rules":[],"status":200}LF`: 503,
 	} {
 		if got := c.send("GET /a HTTP/1.1\r\nHost: x\r\nX-Reply: " + reply + "\r\n\r\n"); got.Status != want {
 			t.Errorf("%q: got %d, want %d", reply, got.Status, want)
@@ -168,6 +172,22 @@ func TestAnswersOfWAF(t *testing.T) {
 	}
 	if len(w.web) != 1 {
 		t.Errorf("the backend got %d requests", len(w.web))
+	}
+}
+
+// TestSecondAnswerOfWAF: an answer that nobody asked for is not taken for that to the next question.
+func TestSecondAnswerOfWAF(t *testing.T) {
+	t.Parallel()
+	w := startWAF(t, func(question string) string {
+		return allows + map[bool]string{true: allows}[strings.Contains(question, " /a/two\r\n")]
+	})
+	c := newClient(t, w.ports[80])
+	var got []int
+	for _, path := range []string{"/a/two", "/a", "/a"} {
+		got = append(got, c.send(get("x", path)).Status)
+	}
+	if !slices.Equal(got, []int{200, 503, 200}) {
+		t.Errorf("got %v", got)
 	}
 }
 

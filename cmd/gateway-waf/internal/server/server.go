@@ -80,7 +80,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 
 // failed is the answer to a question that nobody can decide about. Without an answer, HAProxy would ask again over each
 // connection that it has kept.
-const failed = "failed\n"
+const failed = "failed"
 
 // converse answers the questions of a connection. It ends with the first that nobody can decide about: HAProxy refuses
 // the request then.
@@ -96,7 +96,7 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 		if err := conn.SetDeadline(time.Now().Add(readTime)); err != nil {
 			return
 		}
-		settings, text, err := read(reader)
+		number, settings, text, err := read(reader)
 		if err != nil {
 			logging.Warningf("A question cannot be read: %v", err)
 			return
@@ -104,12 +104,12 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 		answer, decideErr := s.decide(ctx, settings, text)
 		if decideErr != nil {
 			logging.Warningf("A request cannot be decided about: %v", decideErr)
-			answer = []byte(failed)
+			answer = failed
 		}
 		// No deadline for the next question: HAProxy keeps connections.
 		err = conn.SetDeadline(time.Now().Add(idleTime))
 		if err == nil {
-			_, err = conn.Write(answer)
+			_, err = fmt.Fprintf(conn, "%d %s\n", number, answer)
 		}
 		if err != nil || decideErr != nil {
 			return
@@ -118,10 +118,10 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 }
 
 // decide returns the answer to a question: a verdict, and what to log about it.
-func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte) (answer []byte, err error) {
+func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte) (answer string, err error) {
 	request, err := parse(text)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
@@ -129,7 +129,7 @@ func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte)
 	case s.turns <- struct{}{}:
 		defer func() { <-s.turns }()
 	case <-ctx.Done():
-		return nil, errors.New("too many requests are being looked at")
+		return "", errors.New("too many requests are being looked at")
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -138,42 +138,48 @@ func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte)
 	}()
 	verdict, err := s.judge(settings, request)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	log, err := json.Marshal(verdict)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	word := waf.Allow
 	if verdict.Denied {
 		word = waf.Deny
 	}
-	return fmt.Appendf(nil, "%s %s\n", word, log), nil
+	return fmt.Sprintf("%s %s", word, log), nil
 }
 
 // idleTime is how long a connection is kept without a question.
 const idleTime = 2 * time.Minute
 
-// read reads a question:
+// read reads a question, whose number the answer has, too:
 //
-//	SIZE SETTINGS
+//	SIZE NUMBER SETTINGS
 //	as many bytes
-func read(reader *bufio.Reader) (settings waf.Settings, text []byte, err error) {
+func read(reader *bufio.Reader) (number int, settings waf.Settings, text []byte, err error) {
 	line, err := reader.ReadSlice('\n')
 	if err != nil {
-		return settings, nil, err
+		return 0, settings, nil, err
 	}
-	size, question, _ := strings.Cut(string(line[:len(line)-1]), " ")
-	n, err := strconv.Atoi(size)
+	words := strings.Split(string(line[:len(line)-1]), " ")
+	if len(words) != 3 {
+		return 0, settings, nil, errors.New("it has no settings")
+	}
+	n, err := strconv.Atoi(words[0])
 	if err != nil || n < 0 || n > maxQuestion {
-		return settings, nil, errors.New("it has no valid size")
+		return 0, settings, nil, errors.New("it has no valid size")
 	}
-	if settings, err = waf.ParseQuestion(question); err != nil {
-		return settings, nil, fmt.Errorf("it has no valid settings: %w", err)
+	if number, err = strconv.Atoi(words[1]); err != nil {
+		return 0, settings, nil, errors.New("it has no valid number")
+	}
+	if settings, err = waf.ParseQuestion(words[2]); err != nil {
+		return 0, settings, nil, fmt.Errorf("it has no valid settings: %w", err)
 	}
 	text = make([]byte, n)
 	_, err = io.ReadFull(reader, text)
-	return settings, text, err
+	return number, settings, text, err
 }
 
 // parse returns the request of a question:
