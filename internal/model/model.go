@@ -237,6 +237,8 @@ type Reference struct {
 	// Kind is that of the route, as Route.Kind, or Listener for the filters of one. Route is its name.
 	Kind, Route string
 	Backend     Backend
+	// IsBackup says that it is the backup of a Service that the route or listener names.
+	IsBackup bool
 }
 
 // Cookie returns the name of the cookie for the endpoints of a backend. Each has one of its own: if several shared one,

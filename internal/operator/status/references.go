@@ -122,7 +122,10 @@ func backendsWithTLS(gateway *appv1.Gateway) map[model.Backend]bool {
 // reports whether TLS is spoken to the port.
 func CheckRef(ref model.Reference, service *corev1.Service, tls bool) (reason, message string) {
 	name, from := ref.Backend.Namespace+"/"+ref.Backend.Service, "route"
-	if ref.Kind == source.Listener {
+	switch {
+	case ref.IsBackup:
+		from = "backup"
+	case ref.Kind == source.Listener:
 		from = "listener"
 	}
 	if service == nil {
@@ -138,7 +141,7 @@ func CheckRef(ref model.Reference, service *corev1.Service, tls bool) (reason, m
 	if port == nil {
 		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the %s", name, ref.Backend.Port, from)
 	}
-	if (ref.Kind == source.HTTPRoute || ref.Kind == source.Listener) && port.AppProtocol != nil {
+	if (ref.Kind == source.HTTPRoute || ref.Kind == source.Listener) && !ref.IsBackup && port.AppProtocol != nil {
 		if problem := ProtocolProblem(*port.AppProtocol, tls); problem != "" {
 			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.Backend.Port, name, *port.AppProtocol, problem)
 		}

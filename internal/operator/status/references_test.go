@@ -55,6 +55,23 @@ func TestConnectionRoutesAreReferencesToo(t *testing.T) {
 	})
 }
 
+func TestBackupsAreReferencesToo(t *testing.T) {
+	gateway := newGateway(withRoute("shop", to("api", 443)), withTLSBackend("api", 443, "ca"), func(gateway *appv1.Gateway) {
+		gateway.Spec.Backends[0].Backup = &appv1.BackupService{Name: "spare", Port: 443}
+	})
+	services := func(spare *corev1.Service) Observed {
+		return Observed{Backends: map[string]*corev1.Service{"api": newService(corev1.ServiceTypeClusterIP, corev1.ServicePort{Port: 443}), "spare": spare}}
+	}
+	expectCondition(t, map[string]conditionTest{
+		"one that does not exist": {
+			gateway, services(nil), `ResolvedRefs=False BackendNotFound: route "shop": Service web/spare does not exist: create it or change the backup`,
+		},
+		"its appProtocol does not matter": {
+			gateway, services(newService(corev1.ServiceTypeClusterIP, corev1.ServicePort{Port: 443, AppProtocol: new("grpc-web")})), resolved,
+		},
+	})
+}
+
 func TestAppProtocol(t *testing.T) {
 	speaking := func(protocol string) Observed {
 		return Observed{Backends: map[string]*corev1.Service{

@@ -21,14 +21,21 @@ const (
 )
 
 // References returns the references of a Gateway's routes and listeners, including those of weight zero, which may be
-// used soon. It returns each as often as it is in the spec.
+// used soon, and backups. It returns each as often as it is in the spec.
 func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 	spec := &gateway.Spec
 	return func(yield func(model.Reference) bool) {
-		goOn := true
+		goOn, backups := true, map[model.Backend]*appv1.BackupService{}
+		for i := range spec.Backends {
+			backups[model.Backend{Namespace: gateway.Namespace, Service: spec.Backends[i].Name, Port: spec.Backends[i].Port}] = spec.Backends[i].Backup
+		}
 		refer := func(kind string, route appv1.Name, service string, port int32) {
-			backend := model.Backend{Namespace: gateway.Namespace, Service: service, Port: port}
-			goOn = goOn && yield(model.Reference{Kind: kind, Route: string(route), Backend: backend})
+			ref := model.Reference{Kind: kind, Route: string(route), Backend: model.Backend{Namespace: gateway.Namespace, Service: service, Port: port}}
+			goOn = goOn && yield(ref)
+			if backup := backups[ref.Backend]; backup != nil {
+				ref.Backend.Service, ref.Backend.Port, ref.IsBackup = backup.Name, backup.Port, true
+				goOn = goOn && yield(ref)
+			}
 		}
 		connections := func(kind string, route appv1.Name, rules []appv1.ConnectionRule) {
 			for i := range rules {
