@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 )
 
 // startFill fills the caches of a Controller in a bubble of synctest, on an API server that serves some resources of
@@ -25,13 +23,8 @@ func startFill(ctx context.Context, t *testing.T, served []string, broken string
 	t.Helper()
 	f, healed = newFixture(t, shop), &atomic.Bool{}
 	f.controller.served, f.controller.discovered = map[string]cache.SharedIndexInformer{}, false
-	f.kube.Resources = []*metav1.APIResourceList{
-		{GroupVersion: gatewayv1.GroupVersion.String()}, {GroupVersion: v1alpha1.GroupVersion.String()},
-	}
-	for _, resource := range served {
-		list := f.kube.Resources[slices.Index([]string{gatewayv1.GroupName, v1alpha1.GroupName}, groupVersionOf(resource).Group)]
-		list.APIResources = append(list.APIResources, metav1.APIResource{Name: resource})
-	}
+	f.kube.Resources = nil
+	f.serve(served...)
 	for fake := range f.trackers() {
 		fake.PrependReactor("list", broken, func(clienttesting.Action) (bool, runtime.Object, error) {
 			// Of other errors, client-go keeps the time in a variable of all bubbles.
@@ -45,6 +38,21 @@ func startFill(ctx context.Context, t *testing.T, served []string, broken string
 	}
 	go f.controller.Fill(ctx)
 	return f, healed
+}
+
+// serve has the API server serve more resources.
+func (f *fixture) serve(resources ...string) {
+	f.kube.Lock()
+	defer f.kube.Unlock()
+	for _, resource := range resources {
+		version := groupVersionOf(resource).String()
+		i := slices.IndexFunc(f.kube.Resources, func(list *metav1.APIResourceList) bool { return list.GroupVersion == version })
+		if i < 0 {
+			i = len(f.kube.Resources)
+			f.kube.Resources = append(f.kube.Resources, &metav1.APIResourceList{GroupVersion: version})
+		}
+		f.kube.Resources[i].APIResources = append(f.kube.Resources[i].APIResources, metav1.APIResource{Name: resource})
+	}
 }
 
 // TestCachesAreFilledBeforeRun: whoever takes over needs them at once, and readiness says which are not filled yet.
@@ -126,14 +134,14 @@ func TestAGroupThatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		f, _ := startFill(ctx, t, slices.Collect(maps.Values(resourceOf)), "nothing")
-		all := f.kube.Resources
-		f.kube.Resources = all[:1]
+		isOther := func(resource string) bool { return resource == resourceTelemetry }
+		f, _ := startFill(ctx, t, slices.DeleteFunc(slices.Collect(maps.Values(resourceOf)), isOther), "nothing")
 		time.Sleep(time.Second)
 		if err := f.controller.Ready(); err != nil || !f.controller.isReady() || f.controller.informer(resourceTelemetry) != nil {
 			t.Errorf("got %v, want it ready without the group", err)
 		}
-		f.kube.Resources = all
+		synctest.Wait()
+		f.serve(resourceTelemetry)
 		time.Sleep(discoverInterval + time.Second)
 		if informer := f.controller.informer(resourceTelemetry); informer == nil || !informer.HasSynced() {
 			t.Error("the policies are not looked after")
