@@ -100,7 +100,7 @@ var requests = []struct {
 	{"settings", "http://settings.example.com/secure", []string{"settings of BackendTLSPolicy default/ingress-secure"}},
 
 	{"closed", "http://open.example.com/", []string{"Service web port 80"}},
-	{"closed", "http://no-firewall.example.com/", []string{"Service web port 80"}},
+	{"closed", "http://default-firewall.example.com/", []string{"WAF: a score below 5", "Service web port 80"}},
 	{"closed", "http://traefik.example.com/", []string{"answer    503"}},
 	{"closed", "http://haproxy.example.com/", []string{"answer    503"}},
 	{"closed", "http://alb.example.com/", []string{"answer    503"}},
