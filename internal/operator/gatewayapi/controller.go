@@ -206,7 +206,7 @@ func (c *Controller) sync(ctx context.Context, tasks []task) error {
 // apply makes data planes, and what their agents are told, as they should be.
 func (c *Controller) apply(ctx context.Context, wanted *evaluation) error {
 	var errs []error
-	if wanted.isAll {
+	if wanted.isAll || wanted.planes != nil {
 		errs = append(errs, c.applyDataPlanes(ctx, c.seen, wanted))
 	}
 	if wanted.attachments != nil {

@@ -27,7 +27,7 @@ const retryFaulty = time.Minute
 
 // evaluation is what the objects ask for. None of it has been written.
 type evaluation struct {
-	// isAll says that all objects were evaluated. Only then planes are the data planes.
+	// isAll says that all objects were evaluated. Then, or if they may differ, planes are the data planes.
 	isAll  bool
 	planes []source.DataPlane
 	// attachments are what the agents of our Gateways are to be told; nil: what they were.
@@ -182,7 +182,7 @@ func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result 
 func (c *Controller) result(seen *observed, isAll bool) *evaluation {
 	translated := c.index.Result()
 	result := &evaluation{isAll: isAll, objects: seen.look}
-	if isAll {
+	if isAll || translated.NewPlanes {
 		result.planes = translated.DataPlanes()
 	}
 	if isAll || translated.Places || seen.otherBindings {

@@ -31,8 +31,8 @@ type Index struct {
 type Changes struct {
 	// Objects are those whose status may be another one.
 	Objects map[Object]bool
-	// Places reports whether what Attachments returns may be something else.
-	Places bool
+	// Places reports whether what Attachments returns may be something else, NewPlanes the same for DataPlanes.
+	Places, NewPlanes bool
 }
 
 // The kinds of objects that routes depend on, beside RouteFilters. A ReferenceGrant stands for all of its namespace.
@@ -289,7 +289,7 @@ func (x *Index) noteParents(r *route) {
 func (x *Index) makePlanes() {
 	t := &x.translator
 	t.planes, t.parents, t.uses, t.changes.Places = nil, map[Parent]*parent{}, map[Object]*usage{}, true
-	t.isMakingPlanes = true
+	t.changes.NewPlanes, t.isMakingPlanes = true, true
 	t.addClasses()
 	t.addGateways()
 	t.addOwn()
