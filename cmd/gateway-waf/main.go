@@ -1,5 +1,6 @@
 // Command gateway-waf runs in a proxy pod of a Gateway with the filter WAF. HAProxy asks it whether requests look like
-// attacks. It needs no API server, no Secret and no file, reaches no network, and nobody but HAProxy reaches it.
+// attacks. It needs no API server and no Secret, reads no files but those with rules of ConfigMaps, reaches no network,
+// and nobody but HAProxy reaches it.
 package main
 
 import (
@@ -11,8 +12,8 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"gateway/cmd/gateway-waf/internal/engine"
 	"gateway/cmd/gateway-waf/internal/server"
+	"gateway/cmd/gateway-waf/internal/sets"
 	"gateway/internal/logging"
 	"gateway/internal/unixsocket"
 	"gateway/internal/version"
@@ -32,9 +33,8 @@ func main() {
 
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
-	var socket string
-	var asks bool
-	switch err := parse(&socket, &asks, flag.CommandLine, os.Args[1:]); {
+	var o options
+	switch err := o.parse(flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errVersion):
@@ -44,21 +44,22 @@ func mainCode() int {
 		logging.Failed("gateway-waf", fmt.Errorf("%w: see gateway-waf -help", err))
 		return 1
 	}
-	if asks {
-		return ask(socket)
+	if o.asks {
+		return ask(o.socket)
 	}
 	defer logging.Flush()
 	logging.Start()
 	debug.SetGCPercent(garbage)
 	debug.SetMemoryLimit(memory)
 	ctx := signals.SetupSignalHandler() // before the log says that the program runs
-	rules, err := engine.New()
+	rules, err := sets.New(o.rulesDir)
 	if err != nil {
 		logging.Failed("gateway-waf", err)
 		return 1
 	}
-	logging.Infof("Answering at %s", socket)
-	listener, err := unixsocket.Listen(socket)
+	go rules.Run(ctx)
+	logging.Infof("Answering at %s", o.socket)
+	listener, err := unixsocket.Listen(o.socket)
 	if err == nil {
 		err = server.New(rules.Judge).Serve(ctx, listener)
 	}
@@ -82,10 +83,17 @@ func ask(socket string) int {
 // errVersion says that the version was asked for.
 var errVersion = errors.New("version")
 
+// options are what the command line says.
+type options struct {
+	socket, rulesDir string
+	asks             bool
+}
+
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
-func parse(socket *string, asks *bool, flags *flag.FlagSet, arguments []string) error {
-	flags.StringVar(socket, "socket", "", "`file` of the socket where HAProxy asks about requests")
-	flags.BoolVar(asks, "ask", false, "exit with 0 if a gateway-waf answers at the socket, else with 1")
+func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
+	flags.StringVar(&o.socket, "socket", "", "`file` of the socket where HAProxy asks about requests")
+	flags.StringVar(&o.rulesDir, "rules-dir", "", "`directory` with CONFIGMAP/rules.conf of ConfigMaps, as kubelet mounts them; empty: there are none")
+	flags.BoolVar(&o.asks, "ask", false, "exit with 0 if a gateway-waf answers at the socket, else with 1")
 	wantVersion := flags.Bool("version", false, "print the version and exit")
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	var usage strings.Builder
@@ -106,7 +114,7 @@ func parse(socket *string, asks *bool, flags *flag.FlagSet, arguments []string) 
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case *wantVersion:
 		return errVersion
-	case *socket == "":
+	case o.socket == "":
 		return errors.New("-socket is missing: where HAProxy asks about requests")
 	}
 	return nil

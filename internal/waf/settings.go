@@ -14,6 +14,8 @@ type Settings struct {
 	Paranoia, Threshold int32
 	// Excluded are rules, or parts of requests that rules do not look at.
 	Excluded []Exclusion `json:",omitempty"`
+	// Rules is the name of the ConfigMap with rules of the user; "": there are none.
+	Rules string `json:",omitempty"`
 }
 
 // Exclusion takes a rule away, or a part of requests from a rule.

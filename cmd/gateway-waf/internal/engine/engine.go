@@ -5,10 +5,13 @@ import (
 	_ "embed" // for setup
 	"fmt"
 	"regexp"
+	"sort"
 	"strconv"
+	"strings"
 
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3"
+	"github.com/corazawaf/coraza/v3/experimental"
 	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
 	"github.com/corazawaf/coraza/v3/types"
 	"github.com/corazawaf/coraza/v3/types/variables"
@@ -24,14 +27,60 @@ var setup string
 // Engine has the rules once, for all settings: these are set for each request.
 type Engine struct{ rules coraza.WAF }
 
-// New reads the rules, which are in the program.
-func New() (*Engine, error) {
-	config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives(setup + "\nInclude @owasp_crs/REQUEST-*.conf\n")
-	rules, err := coraza.NewWAF(config)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read the Core Rule Set: %w", err)
+const (
+	// first sets what the rules count with, and rest are the others.
+	first = "\nInclude @owasp_crs/REQUEST-901-*.conf\n"
+	rest  = "\nInclude @owasp_crs/REQUEST-90[^1]-*.conf\nInclude @owasp_crs/REQUEST-9[^0]?-*.conf\n"
+)
+
+// New reads the rules, which are in the program, and those of a user. These come before all others that look at
+// requests: they may leave out any, and add to the score.
+func New(own ...waf.Directive) (*Engine, error) {
+	rules, err := read(setup + first + text(own) + rest)
+	if err == nil {
+		return &Engine{rules}, nil
 	}
-	return &Engine{rules}, nil
+	fails := func(n int) bool {
+		some, err := read(text(own[:n]))
+		if err == nil {
+			closeRules(some)
+		}
+		return err != nil
+	}
+	// The error of Coraza has no line.
+	if n := sort.Search(len(own), fails); n > 0 && fails(n) {
+		_, err := read(text(own[:n]))
+		return nil, fmt.Errorf("line %d: %w", own[n-1].Line, err)
+	}
+	return nil, fmt.Errorf("failed to read the Core Rule Set: %w", err)
+}
+
+func text(own []waf.Directive) string {
+	var text strings.Builder
+	for _, directive := range own {
+		text.WriteString(directive.Text + "\n")
+	}
+	return text.String()
+}
+
+// read makes Coraza read rules, which may have come from a user.
+func read(directives string) (rules coraza.WAF, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return coraza.NewWAF(coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives(directives))
+}
+
+// Close forgets what Coraza has kept of the rules, in case that others have the same. Requests that are being looked at
+// go on.
+func (e *Engine) Close() { closeRules(e.rules) }
+
+func closeRules(rules coraza.WAF) {
+	if closer, ok := rules.(experimental.WAFCloser); ok {
+		_ = closer.Close() // which cannot fail
+	}
 }
 
 // Request is what the backend would get.
@@ -124,7 +173,8 @@ func prepare(tx transaction, settings waf.Settings) {
 func found(tx transaction) Verdict {
 	verdict := Verdict{Rules: []int{}}
 	if score := tx.Variables().TX().Get("blocking_inbound_anomaly_score"); len(score) > 0 {
-		verdict.Score, _ = strconv.Atoi(score[0])
+		number, _ := strconv.Atoi(score[0])
+		verdict.Score = max(number, 0) // rules of a user may take away
 	}
 	for _, match := range tx.MatchedRules() {
 		id := match.Rule().ID()

@@ -1,0 +1,76 @@
+package sets_test
+
+import (
+	"fmt"
+	"testing"
+
+	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/cmd/gateway-waf/internal/sets"
+	"gateway/internal/certtest"
+	"gateway/internal/waf"
+)
+
+// refusing are rules that refuse requests with an argument.
+func refusing(argument string) string {
+	return fmt.Sprintf(`SecRule ARGS_NAMES "@streq %s" "id:1,phase:2,deny"`, argument)
+}
+
+// TestLook: rules count as soon as kubelet has written them, each ConfigMap's for itself. Bad ones, and those of a
+// ConfigMap that is gone, leave the last good ones in use. Where there were none, nobody can say.
+func TestLook(t *testing.T) {
+	volume := certtest.NewVolume(t)
+	put := func(file, content string) {
+		volume.Put(map[string][]byte{file: map[bool][]byte{false: []byte(content)}[content == ""]})
+	}
+	put("a/rules.conf", refusing("a"))
+	put("b/rules.conf", "SecRuleEngine Off")
+	put("c/ca.crt", "none")
+	s, err := sets.New(volume.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		file, content string // without content, the file goes
+		// verdicts are about a request with the argument a and one with b, by the rules of none, a, b and c.
+		verdicts string
+	}{
+		{"d/ca.crt", "none", "allow,allow deny,allow none none"},
+		{"a/rules.conf", refusing("b"), "allow,allow allow,deny none none"},
+		{"a/rules.conf", "SecRule", "allow,allow allow,deny none none"},
+		{"b/rules.conf", refusing("a"), "allow,allow allow,deny deny,allow none"},
+		{"a/rules.conf", "", "allow,allow allow,deny deny,allow none"},
+		{"a/rules.conf", refusing("a"), "allow,allow deny,allow deny,allow none"},
+		{"c/rules.conf", "# none yet", "allow,allow deny,allow deny,allow allow,allow"},
+	} {
+		put(step.file, step.content)
+		if err := s.Look(); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for j, name := range []string{"", "a", "b", "c"} {
+			if j > 0 {
+				got += " "
+			}
+			got += verdicts(s, name)
+		}
+		if got != step.verdicts {
+			t.Errorf("step %d: got %s, want %s", i, got, step.verdicts)
+		}
+	}
+}
+
+// verdicts are those by the rules of a ConfigMap.
+func verdicts(s *sets.Sets, name string) string {
+	all := ""
+	for i, argument := range []string{"a", "b"} {
+		verdict, err := s.Judge(waf.Settings{Paranoia: 1, Threshold: 5, Rules: name}, &engine.Request{
+			Method: "GET", URI: "/?" + argument + "=1", Version: "HTTP/1.1", Client: "192.0.2.1",
+			Headers: []engine.Header{{Name: "host", Value: "shop.example.com"}, {Name: "user-agent", Value: "a"}, {Name: "accept", Value: "*/*"}},
+		})
+		if err != nil {
+			return "none"
+		}
+		all += map[int]string{1: ","}[i] + map[bool]string{true: "deny", false: "allow"}[verdict.Denied]
+	}
+	return all
+}
