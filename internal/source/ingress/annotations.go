@@ -18,11 +18,11 @@ const (
 	// Carried does here what it does with nginx.
 	Carried Class = "carried"
 	// Differs does something like it. Notes tell the difference.
-	Differs Class = "carried with a difference"
+	Differs Class = "differs"
 	// Closed may keep clients out, and cannot be carried over: paths answer 503.
 	Closed Class = "closed"
 	// Harmless changes no answer.
-	Harmless Class = "ignored as harmless"
+	Harmless Class = "ignored"
 	// Lost is left out. A note names it.
 	Lost Class = "left out"
 )

@@ -30,15 +30,17 @@ type configuration struct {
 
 // Keys are those of the controller's ConfigMap.
 var Keys = []Row{
-	{"ssl-redirect force-ssl-redirect proxy-read-timeout proxy-send-timeout proxy-connect-timeout", Carried, asDefault, setDefault, ""},
-	{"proxy-next-upstream proxy-next-upstream-tries proxy-next-upstream-timeout load-balance", Carried, asDefault, setDefault, ""},
-	{"whitelist-source-range denylist-source-range", Carried, asDefault, setDefault, ""},
-	{"limit-rate", Carried, asDefault, setDefault, ""},
-	{"limit-rate-after proxy-buffer-size service-upstream relative-redirects", Differs, asDefault, setDefault, ""},
-	{"proxy-cookie-path proxy-cookie-domain proxy-redirect-from", Carried, asDefault, setDefault, ""},
-	{"custom-http-errors", Differs, asDefault, setDefault, ""},
+	{
+		"ssl-redirect force-ssl-redirect proxy-read-timeout proxy-send-timeout proxy-connect-timeout proxy-next-upstream proxy-next-upstream-tries " +
+			"proxy-next-upstream-timeout load-balance whitelist-source-range denylist-source-range limit-rate proxy-cookie-path proxy-cookie-domain " +
+			"proxy-redirect-from",
+		Carried, asDefault, setDefault, "",
+	},
+	{
+		"limit-rate-after proxy-buffer-size service-upstream relative-redirects custom-http-errors enable-modsecurity",
+		Differs, asDefault, setDefault, "",
+	},
 	{"enable-opentelemetry opentelemetry-trust-incoming-span opentelemetry-operation-name", Lost, asDefault, setDefault, ""},
-	{"enable-modsecurity", Differs, asDefault, setDefault, ""},
 	{"modsecurity-snippet", Closed, asDefault, setDefault, ""},
 	{"enable-owasp-modsecurity-crs", Harmless, "a WAF has these rules in any case", nil, ""},
 	{"global-auth-url global-auth-response-headers", Carried, "as the annotations auth-url and auth-response-headers", setDefault, ""},
@@ -120,7 +122,7 @@ var Keys = []Row{
 	},
 }
 
-const asDefault = "as the annotation, for Ingresses without it"
+const asDefault = "as the annotation"
 
 // configure reads the controller's ConfigMap. What is lost and may keep clients out closes everything.
 func (t *translator) configure() {
