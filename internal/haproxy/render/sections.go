@@ -175,9 +175,9 @@ func globalLines(in Input) []string {
 // there.
 var keepaliveLines = []string{"option srvtcpka", "srvtcpka-idle 10s", "srvtcpka-intvl 3s", "srvtcpka-cnt 3"}
 
-// commonLines are in all sections. "safe" reuse sends the first request of a client on a connection to a server that is
-// known to work, or on a new one. A connection that fails is retried on another server.
-var commonLines = slices.Concat([]string{
+// commonLines are in all sections. HAProxy retries a connection that fails three times by default, here on another
+// server. It sends the first request of a client on a connection to a server that is known to work, or on a new one.
+var commonLines = append([]string{
 	"mode http",
 	"timeout connect 2s",
 	"timeout client 60s",
@@ -187,11 +187,8 @@ var commonLines = slices.Concat([]string{
 	"timeout queue 10s",
 	"timeout http-request 10s",
 	"timeout http-keep-alive 60s",
-	"retries 3",
 	"option redispatch 1",
-}, keepaliveLines, []string{
-	"http-reuse safe",
-})
+}, keepaliveLines...)
 
 // errorTexts are the texts of HAProxy's own errors.
 var errorTexts = map[int32]string{
@@ -231,7 +228,6 @@ var tcpLines = slices.Concat([]string{
 	"timeout client-fin 10s",
 	"timeout server 1h",
 	"timeout queue 10s",
-	"retries 3",
 	"option redispatch 1",
 	balance,
 }, keepaliveLines)

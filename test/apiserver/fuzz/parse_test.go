@@ -32,7 +32,7 @@ var (
 		"ring":  {"format", "maxlen", "size", "timeout", "server"}, "log-profile": {"on"},
 		"cache":  {"total-max-size", "max-object-size", "max-age", "process-vary"},
 		"listen": {"filter", "bind", "timeout", "option", "http-request", "http-response", "use_backend"},
-		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
+		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", "balance", "hash-type", "hash-balance-factor", "cookie", "http-check", "compression"},
 		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "http-response", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend":  {"stick-table", "filter", "http-error", "http-request", "http-after-response", "dynamic-cookie-key", "default-server", "server", "timeout"},
