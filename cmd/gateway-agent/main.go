@@ -28,11 +28,9 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/kubeconfig"
-	"gateway/internal/logging"
+	"gateway/internal/program"
 	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
-	"gateway/internal/version"
-	"gateway/signals"
 )
 
 // options are the command line and the environment.
@@ -49,43 +47,27 @@ type options struct {
 	relaySocket        string
 	healthAddress      string
 	pod, namespace     string
-	version            bool
 	podUID             types.UID
 	place              endpoints.Place
 	addresses          []netip.Addr
 }
 
 func main() {
-	os.Exit(mainCode())
-}
-
-// mainCode is main with the exit code returned, so that deferred calls run.
-func mainCode() int {
 	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE"), podUID: types.UID(os.Getenv("POD_UID")),
 		place:     endpoints.Place{Node: os.Getenv("NODE_NAME"), Zone: os.Getenv("ZONE")},
 		addresses: reachable(os.Getenv("HOST_IPS"), os.Getenv("POD_IPS"))}
-	switch err := o.parse(flag.CommandLine, os.Args[1:]); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		logging.Failed("gateway-agent", fmt.Errorf("%w: see gateway-agent -help", err))
-		return 1
-	case o.version:
-		fmt.Print(version.Line("gateway-agent"))
-		return 0
-	}
-	defer logging.Flush()
-	logging.Start()
-
-	if err := run(signals.SetupSignalHandler(), o); err != nil {
-		logging.Failed("gateway-agent", err)
-		return 1
-	}
-	return 0
+	os.Exit(o.program().Main())
 }
 
-// parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
-func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
+func (o *options) program() program.Program {
+	return program.Program{Name: "gateway-agent", Usage: usage, Flags: o.flags, Check: o.check, Run: o.run}
+}
+
+const usage = "gateway-agent makes the HAProxy beside it run by one Gateway. The operator starts it in every proxy pod.\n" +
+	"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is, and $NODE_NAME and $ZONE where. If the node passes\n" +
+	"connections on to the pod, $HOST_IPS are the addresses of the node, and $POD_IPS those of the pod."
+
+func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.gateway, "gateway", "", "`name` of the Gateway to run by, in $POD_NAMESPACE")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`. "+
 		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
@@ -112,23 +94,6 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.Func("users", "`name` of a Secret with users, API keys or keys of sessions that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
-	flags.BoolVar(&o.version, "version", false, "print the version and exit")
-	flags.Init(flags.Name(), flag.ContinueOnError)
-	var usage strings.Builder
-	flags.SetOutput(&usage)
-	flags.Usage = func() {
-		usage.WriteString("gateway-agent makes the HAProxy beside it run by one Gateway. The operator starts it in every proxy pod.\n" +
-			"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is, and $NODE_NAME and $ZONE where. If the node passes\n" +
-			"connections on to the pod, $HOST_IPS are the addresses of the node, and $POD_IPS those of the pod.\n\n")
-		flags.PrintDefaults()
-	}
-	if err := flags.Parse(arguments); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			_, _ = fmt.Fprint(os.Stdout, usage.String())
-		}
-		return err
-	}
-	return o.check(flags.Args())
 }
 
 func appendTo(names *[]string) func(string) error {
@@ -165,12 +130,8 @@ func addresses(list string) []netip.Addr {
 // hapathPattern is what HAProxy's expressions can name a file by.
 var hapathPattern = regexp.MustCompile(`^/[A-Za-z0-9/._-]*$`)
 
-func (o *options) check(rest []string) error {
+func (o *options) check() error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
-	case o.version:
-		return nil
 	case o.gateway == "":
 		return errors.New("-gateway is missing: the name of the Gateway to run by")
 	case o.pod == "":
@@ -179,26 +140,20 @@ func (o *options) check(rest []string) error {
 		return errors.New("$POD_NAMESPACE is not set: the namespace of the pod this runs in")
 	case o.podUID == "":
 		return errors.New("$POD_UID is not set: the UID of the pod this runs in")
-	case !hapathPattern.MatchString(o.configDir):
-		return fmt.Errorf("-config-dir=%s is not an absolute path of letters, digits, and /._-", o.configDir)
-	case !hapathPattern.MatchString(o.runDir):
-		return fmt.Errorf("-run-dir=%s is not an absolute path of letters, digits, and /._-", o.runDir)
-	case !hapathPattern.MatchString(o.haproxyCerts):
-		return fmt.Errorf("-haproxy-certificates-dir=%s is not an absolute path of letters, digits, and /._-", o.haproxyCerts)
-	case !hapathPattern.MatchString(o.keysSocket):
-		return fmt.Errorf("-keys-socket=%s is not an absolute path of letters, digits, and /._-", o.keysSocket)
-	case !hapathPattern.MatchString(o.usersSocket):
-		return fmt.Errorf("-users-socket=%s is not an absolute path of letters, digits, and /._-", o.usersSocket)
-	case !hapathPattern.MatchString(o.wafSocket):
-		return fmt.Errorf("-waf-socket=%s is not an absolute path of letters, digits, and /._-", o.wafSocket)
-	case !hapathPattern.MatchString(o.loginSocket):
-		return fmt.Errorf("-login-socket=%s is not an absolute path of letters, digits, and /._-", o.loginSocket)
+	}
+	for _, path := range []struct{ flag, value string }{
+		{"config-dir", o.configDir}, {"run-dir", o.runDir}, {"haproxy-certificates-dir", o.haproxyCerts}, {"keys-socket", o.keysSocket},
+		{"users-socket", o.usersSocket}, {"waf-socket", o.wafSocket}, {"login-socket", o.loginSocket},
+	} {
+		if !hapathPattern.MatchString(path.value) {
+			return fmt.Errorf("-%s=%s is not an absolute path of letters, digits, and /._-", path.flag, path.value)
+		}
 	}
 	return nil
 }
 
 // run works until ctx ends. An error says why the agent cannot work.
-func run(ctx context.Context, o options) error {
+func (o *options) run(ctx context.Context) error {
 	restConfig, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
 		return err

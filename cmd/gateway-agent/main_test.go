@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := options{pod: test.pod, namespace: test.namespace, podUID: "uid"}
-			err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), test.arguments)
+			err := o.program().Parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), test.arguments)
 			if test.want == "" && err != nil {
 				t.Errorf("got error %v", err)
 			}
@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 
 func TestAPodHasAUID(t *testing.T) {
 	o := options{pod: "pod", namespace: "shop"}
-	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), []string{"-gateway=web"}); err == nil || !strings.Contains(err.Error(), "$POD_UID") {
+	if err := o.program().Parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), []string{"-gateway=web"}); err == nil || !strings.Contains(err.Error(), "$POD_UID") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -51,7 +51,7 @@ func TestAPodHasAUID(t *testing.T) {
 func TestSecretsAndConfigMapsAddUp(t *testing.T) {
 	o := options{pod: "pod", namespace: "shop", podUID: "uid"}
 	arguments := []string{"-gateway=web", "-secret=a", "-secret=b.tls", "-configmap=ca"}
-	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), arguments); err != nil {
+	if err := o.program().Parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), arguments); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(o.mounts.Secrets, []string{"a", "b.tls"}) || !slices.Equal(o.mounts.ConfigMaps, []string{"ca"}) {
@@ -61,7 +61,7 @@ func TestSecretsAndConfigMapsAddUp(t *testing.T) {
 
 func TestHelpIsNoError(t *testing.T) {
 	var o options
-	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
+	if err := o.program().Parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 	}{
 		"nothing is needed":    {nil, options{}, ""},
 		"a cluster":            {[]string{"-kubeconfig=file", "-master=https://api"}, options{kubeconfig: "file", master: "https://api"}, ""},
-		"its version":          {[]string{"-version"}, options{version: true}, ""},
+		"its version":          {[]string{"-version"}, options{}, "version"},
 		"an argument too many": {[]string{"web"}, options{}, `unexpected argument "web"`},
 		"an unknown flag":      {[]string{"-kubeconf=file"}, options{}, "-kubeconf"},
 		"its help":             {[]string{"-help"}, options{}, flag.ErrHelp.Error()},
@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var o options
-			err := o.parse(flag.NewFlagSet("gateway-copier", flag.ContinueOnError), test.arguments)
+			err := o.program().Parse(flag.NewFlagSet("gateway-copier", flag.ContinueOnError), test.arguments)
 			if test.want == "" && (err != nil || o != test.options) {
 				t.Errorf("got %+v, error %v", o, err)
 			}
@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestMissingKubeconfig(t *testing.T) {
-	err := run(t.Context(), options{kubeconfig: "testdata/no-such-file"})
+	err := (&options{kubeconfig: "testdata/no-such-file"}).run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "testdata/no-such-file does not exist") {
 		t.Errorf("got the error %v, want one that names the file", err)
 	}

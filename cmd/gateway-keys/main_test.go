@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"gateway/internal/keeper"
 )
 
 func TestParse(t *testing.T) {
@@ -26,9 +24,8 @@ func TestParse(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var k keeper.Keeper
-			var s sockets
-			err := parse(&k, &s, flag.NewFlagSet("gateway-keys", flag.ContinueOnError), test.arguments)
+			var k keys
+			err := k.program().Parse(flag.NewFlagSet("gateway-keys", flag.ContinueOnError), test.arguments)
 			if test.want == "" && (err != nil || k.Secrets != "/secrets" || k.Pairs != "/pairs" || k.Certificates != "/certificates" || k.HAProxy == nil) {
 				t.Errorf("got %+v, error %v", k, err)
 			}
@@ -37,7 +34,7 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
-	if err := parse(&keeper.Keeper{}, new(sockets), flag.NewFlagSet("gateway-keys", flag.ContinueOnError), []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
+	if err := new(keys).program().Parse(flag.NewFlagSet("gateway-keys", flag.ContinueOnError), []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("-help: got %v", err)
 	}
 }
