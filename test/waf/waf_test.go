@@ -105,6 +105,43 @@ func TestWAF(t *testing.T) {
 	}
 }
 
+const strictWorld = `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP, proxyProtocol: Any}]
+  trustedProxies: [127.0.0.1/32]
+  routes:
+    - name: shop
+      rules:
+        - filters: [{type: WAF, waf: {paranoiaLevel: 4, anomalyThreshold: 1}}]
+          backendRefs: [{name: web, port: 80}]
+backends: [{service: web, port: 80}]
+`
+
+// TestWrittenHeaders: no rule finds anything in headers that HAProxy has written, such as the brackets around addresses
+// in Forwarded. In what trusted proxies say there, rules do.
+func TestWrittenHeaders(t *testing.T) {
+	s := start(t, strictWorld)
+	const v4, v6, trusted = "TCP4 192.0.2.1 192.0.2.2", "TCP6 2001:db8::1 2001:db8::2", "TCP4 127.0.0.1 192.0.2.2"
+	for _, test := range []struct {
+		client, header string
+		status         int
+	}{
+		{v4, "", 200},
+		{v6, "", 200},
+		{v6, "X-Forwarded-For: " + attack + "\r\n", 200},
+		{trusted, "X-Forwarded-For: 2001:db8::1\r\n", 200},
+		{trusted, "X-Forwarded-For: " + attack + "\r\n", 403},
+		{trusted, "X-Forwarded-Host: " + attack + "\r\n", 403},
+		{trusted, "X-Forwarded-Port: " + attack + "\r\n", 403},
+		{trusted, "X-Forwarded-Proto: " + attack + "\r\n", 403},
+		{trusted, "Forwarded: for=" + attack + "\r\n", 403},
+	} {
+		if got := s.send("PROXY " + test.client + " 1234 80\r\nGET /a HTTP/1.1\r\n" + usual + test.header + "\r\n"); got != test.status {
+			t.Errorf("%s with %q: got %d, want %d", test.client, test.header, got, test.status)
+		}
+	}
+}
+
 // families: five requests and more of each family are stopped by its rules, and as many pass.
 func (s *site) families() {
 	for _, family := range families {

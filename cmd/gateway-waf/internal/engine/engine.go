@@ -25,7 +25,11 @@ import (
 var setup string
 
 // Engine has the rules once, for all settings: these are set for each request.
-type Engine struct{ rules coraza.WAF }
+type Engine struct {
+	rules coraza.WAF
+	// hasOwn says that there are rules of a user, which may look at any header by its name.
+	hasOwn bool
+}
 
 const (
 	// first sets what the rules count with, and rest are the others.
@@ -38,7 +42,7 @@ const (
 func New(own ...waf.Directive) (*Engine, error) {
 	rules, err := read(setup + first + text(own) + rest)
 	if err == nil {
-		return &Engine{rules}, nil
+		return &Engine{rules, len(own) > 0}, nil
 	}
 	fails := func(n int) bool {
 		some, err := read(text(own[:n]))
@@ -124,10 +128,14 @@ func (e *Engine) Judge(settings waf.Settings, request *Request) (Verdict, error)
 	prepare(tx, settings)
 	tx.ProcessConnection(request.Client, 0, "", 0)
 	tx.ProcessURI(request.URI, request.Method, request.Version)
+	host := ""
 	for _, header := range request.Headers {
-		tx.AddRequestHeader(header.Name, header.Value)
 		if header.Name == "host" {
-			tx.SetServerName(header.Value)
+			host = header.Value
+			tx.SetServerName(host)
+		}
+		if e.hasOwn || !isWritten(header, request.Client, host) {
+			tx.AddRequestHeader(header.Name, header.Value)
 		}
 	}
 	denied := tx.ProcessRequestHeaders() != nil
