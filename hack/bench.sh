@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs all benchmarks, or those whose names are given: go, dataplane, propagation, routes, namespaces, ingresses,
-# memory, control. They print tables in Markdown. What one of them starts is gone when it ends; nothing needs the node.
+# memory, control, peers. They print tables in Markdown. What one of them starts is gone when it ends; nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go dataplane propagation routes namespaces ingresses memory control)
+steps=(go dataplane propagation routes namespaces ingresses memory control peers)
 
 # The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
@@ -71,6 +71,76 @@ step_control() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS
     (cd test && go run ./bench/control)
+}
+
+# The same edits with this build, an older one and peers, which are built from modules. What they route to is not there,
+# and cannot be reached.
+step_peers() {
+    local dir
+    dir=$(mktemp -d)
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
+    export KUBEBUILDER_ASSETS PEERS=$dir
+    build_older e14b96c
+    build_peers
+    for name in Peers Sizes; do
+        (cd test && isolated go test ./bench/propagation -run='^$' -bench="^Benchmark$name\$" -benchtime=1x -timeout=80m) | rows
+    done
+    rm -r "$dir"
+}
+
+# build_older COMMIT builds what the project was.
+build_older() {
+    mkdir "$PEERS/$1"
+    git archive "$1" | tar -xC "$PEERS/$1"
+    (cd "$PEERS/$1" && GOFLAGS=-buildvcs=false go build -o bin/ . ./cmd/gateway-agent)
+}
+
+# build_peers builds peers and the stand-in for Envoy. Traefik is built without providers of DNS for ACME, because modules
+# of some cannot be had, and with an empty module in place of one that is in its repository alone.
+build_peers() {
+    local peers=test/bench/peers lego=$PEERS/traefik-modules/lego ext=$PEERS/traefik-modules/ext
+    (cd $peers/contour && go build -o "$PEERS/" github.com/projectcontour/contour/cmd/contour)
+    (cd $peers/envoy && go build -o "$PEERS/" . github.com/envoyproxy/gateway/cmd/envoy-gateway)
+    cp -r $peers/traefik "$PEERS/traefik-modules"
+    cp -r "$(cd $peers/contour && go mod download -json github.com/go-acme/lego/v5@v5.4.1 | awk -F'"' '$2 == "Dir" {print $4}')" "$lego"
+    chmod -R u+w "$lego"
+    rm -r "$lego"/cmd "$lego"/providers/dns/*
+    cat >"$lego/providers/dns/dns.go" <<'END'
+package dns
+
+import "github.com/go-acme/lego/v5/challenge"
+
+func NewDNSChallengeProviderByName(string) (challenge.Provider, error) { panic("there are none") }
+END
+    mkdir "$ext"
+    echo 'module github.com/traefik/traefik/dynamic/ext' >"$ext/go.mod"
+    printf 'package ext\n\ntype HTTP struct{}\n\ntype Router struct{}\n' >"$ext/ext.go"
+    (cd "$PEERS/traefik-modules" && go build -o "$PEERS/" github.com/traefik/traefik/v3/cmd/traefik)
+}
+
+# isolated COMMAND... runs a command where no packet leaves the machine, with a directory /certs of its own, where Envoy
+# Gateway looks for certificates.
+isolated() {
+    # shellcheck disable=SC2016
+    unshare --map-root-user --net --mount bash -ec '
+        ip link set lo up
+        ip link add own type veth peer other
+        ip address add 192.0.2.1/24 dev own
+        ip link set own up
+        ip link set other up
+        ip route add default via 192.0.2.2 # nobody; the API server wants one
+        root=$(mktemp -d)
+        mount -t tmpfs root "$root"
+        for each in /*; do
+            if [[ -L $each ]]; then
+                cp -P "$each" "$root"
+            elif [[ -d $each ]]; then
+                mkdir "$root$each"
+                mount --rbind "$each" "$root$each"
+            fi
+        done
+        mkdir "$root/certs"
+        exec chroot "$root" env --chdir="$PWD" "$@"' - "$@"
 }
 
 # rows makes rows of a table of what go test prints, as it comes.

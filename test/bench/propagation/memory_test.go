@@ -26,17 +26,23 @@ func BenchmarkMemory(b *testing.B) {
 				Name: "probe", Hostnames: []appv1.Hostname{probeHost},
 				Rules: []appv1.RouteRule{ruleFor("/", appv1.BackendRef{Name: "probe", Port: 80})},
 			})
-			haproxy := w.start(b, gateway)
+			w.start(b, gateway)
 			w.settle(b)
-			_, rest, _ := strings.Cut(haproxy.Worker("show info\n"), "\nPid: ")
-			var worker int
-			_, err := fmt.Sscan(rest, &worker)
-			must(b, err)
 			b.ReportMetric(memory(b, w.agent.PID()), "agent-MiB")
-			b.ReportMetric(memory(b, worker), "HAProxy-MiB")
+			b.ReportMetric(memory(b, w.worker(b)), "HAProxy-MiB")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// worker returns the process id of HAProxy's worker.
+func (w *world) worker(b *testing.B) int {
+	b.Helper()
+	_, rest, _ := strings.Cut(w.haproxy.Worker("show info\n"), "\nPid: ")
+	var pid int
+	_, err := fmt.Sscan(rest, &pid)
+	must(b, err)
+	return pid
 }
 
 // memory returns the resident memory of a process, in MiB.

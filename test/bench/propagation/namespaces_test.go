@@ -16,6 +16,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
+	"gateway/internal/source/gatewayapi"
 	"gateway/test/internal/testenv"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkManyNamespaces(b *testing.B) {
 		must(b, err)
 		w.api = api
 		w.startOperator(b)
-		w.createGateway(b)
+		w.createGateway(b, string(gatewayapi.ControllerName))
 		atOnce(gateways-1, func(i int) { w.in(b, i+1, "gateway").createSharedGateway(b, "gateway-0") })
 		atOnce(namespaces, func(i int) { w.in(b, i, "team").createService(b, "zero", 0) })
 
@@ -52,7 +53,7 @@ func BenchmarkManyNamespaces(b *testing.B) {
 		b.ReportMetric(float64(len(server.Writes(b, operatorUser, begin)))/routes, "operator-writes/route")
 
 		before := watches(b)
-		w.startPod(b)
+		startPod(b, w)
 		b.ReportMetric(watches(b)-before, "watches/pod")
 		b.ReportMetric(memory(b, w.agent.PID()), "agent-MiB")
 		b.ReportMetric(0, "ns/op")

@@ -1,6 +1,7 @@
 package propagation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -21,7 +22,6 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/proxypod"
-	"gateway/internal/source/gatewayapi"
 	"gateway/test/internal/testenv"
 )
 
@@ -35,7 +35,7 @@ func BenchmarkRoutes(b *testing.B) {
 	server.InstallGatewayAPI(b)
 	for _, routes := range []int{3000} {
 		b.Run(fmt.Sprintf("HTTPRoutes=%d", routes), func(b *testing.B) {
-			w := newRoutesWorld(b, routes)
+			w := newRoutesWorld(b, own(""), routes)
 			for _, churn := range []bool{false, true} {
 				for _, edit := range routeEdits {
 					b.Run(fmt.Sprintf("churn=%v/%s", churn, edit.name), func(b *testing.B) { measure(b, w, edit, churn) })
@@ -52,7 +52,7 @@ func BenchmarkManyRoutes(b *testing.B) {
 	for _, routes := range []int{5000} {
 		b.Run(fmt.Sprintf("HTTPRoutes=%d", routes), func(b *testing.B) {
 			begin := time.Now()
-			w := newRoutesWorld(b, routes)
+			w := newRoutesWorld(b, own(""), routes)
 			b.ReportMetric(w.created.Seconds(), "s-until-created")
 			b.ReportMetric(w.programmed.Seconds(), "s-until-Programmed")
 			b.ReportMetric(server.CPU(b).Seconds(), "apiserver-s")
@@ -64,10 +64,10 @@ func BenchmarkManyRoutes(b *testing.B) {
 	}
 }
 
-// newRoutesWorld returns one whose Gateway is of the Gateway API.
-func newRoutesWorld(b *testing.B, routes int) *world {
+// newRoutesWorld returns one whose Gateway is of the Gateway API and the subject's.
+func newRoutesWorld(b *testing.B, s subject, routes int) *world {
 	b.Helper()
-	w := newWorld(b, fmt.Sprintf("httproutes-%d", routes))
+	w := newWorld(b, fmt.Sprintf("%s-%d", s.name, routes))
 	api, err := routesclient.NewForConfig(server.Admin)
 	must(b, err)
 	w.api = api
@@ -78,56 +78,58 @@ func newRoutesWorld(b *testing.B, routes int) *world {
 	}
 	w.createServices(b, 1, w.newServices...)
 	atOnce(routes, func(i int) { w.createServiceWith(b, w.distantSlice(i)) })
-	w.startOperator(b)
-	w.createGateway(b)
-	begin := time.Now()
+	b.Cleanup(func() { w.clear(b) })
+	server.Build(b, "./cmd/gateway-agent") // it is not built while the time is taken
+	s.startControl(b, w)
+	w.createGateway(b, s.controller)
 	w.createRoute(b, "probe", probeHost, "/", backendRef("probe", 1))
 	w.createRoute(b, "split", splitHost, "/", backendRef("zero", 1), backendRef("one", 0))
 	w.createRoute(b, "rule", ruleHost, "/rule-0", backendRef("zero", 1))
 	w.createRoute(b, "churn", "churn.example.com", "/", backendRef("zero", 1))
-	w.startPod(b)
+	s.startProxy(b, w)
+	begin := time.Now()
 	atOnce(routes, func(i int) {
 		w.createRoute(b, distant(i), fmt.Sprintf("host-%d.example.com", i), "/", backendRef(distant(i), 1))
 	})
 	w.created = time.Since(begin)
-	w.settleRoutes(b)
+	s.settle(b, w)
 	w.programmed = time.Since(begin)
 	return w
 }
 
 func (w *world) startOperator(b *testing.B, flags ...string) {
 	b.Helper()
-	server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(b), "artifacts", "rbac"))
+	server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(cmp.Or(w.build, testenv.MustRoot(b)), "artifacts", "rbac"))
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(b.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](36000)}}, metav1.CreateOptions{})
 	must(b, err)
-	w.operator = testenv.Start(b, nil, server.Build(b, "."), append([]string{
+	w.operator = testenv.Start(b, nil, w.program(b, "."), append([]string{
 		"-kubeconfig=" + server.TokenKubeconfig(b, token.Status.Token), "-logtostderr", "-health-address=127.0.0.1:0", "-leader-elect=false",
 	}, flags...)...)
 }
 
-func (w *world) createGateway(b *testing.B) {
+func (w *world) createGateway(b *testing.B, controller string) {
 	b.Helper()
 	_, err := w.api.GatewayV1().GatewayClasses().Create(b.Context(), &gatewayv1.GatewayClass{
-		ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName},
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayv1.GatewayController(controller)},
 	}, metav1.CreateOptions{})
 	must(b, err)
 	w.createSharedGateway(b, w.namespace)
+}
+
+// startPod runs the only proxy pod: its agent, with the pod's token, and HAProxy.
+func startPod(b *testing.B, w *world) {
+	b.Helper()
 	testenv.Eventually(b, soon, "the agents' permissions", func(ctx context.Context) error {
 		_, err := server.Kube.RbacV1().RoleBindings(w.namespace).Get(ctx, proxypod.ChildName(gatewayName), metav1.GetOptions{})
 		return err
 	})
-}
-
-// startPod runs the only proxy pod: its agent, with the pod's token, and HAProxy.
-func (w *world) startPod(b *testing.B) {
-	b.Helper()
 	pod := server.NewPod(b, w.namespace, gatewayName, "pod")
 	w.startAgent(b, pod.Env, server.TokenKubeconfig(b, pod.Token))
 }
 
 // settleRoutes waits until all HTTPRoutes are Programmed.
-func (w *world) settleRoutes(b *testing.B) {
+func settleRoutes(b *testing.B, w *world) {
 	b.Helper()
 	testenv.Eventually(b, 10*time.Minute, "all routes to be Programmed", func(ctx context.Context) error {
 		routes, err := w.api.GatewayV1().HTTPRoutes(w.namespace).List(ctx, metav1.ListOptions{})

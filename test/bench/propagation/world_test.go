@@ -65,6 +65,10 @@ type world struct {
 	api                 routesclient.Interface
 	operator            *testenv.Program
 	created, programmed time.Duration
+	haproxy             *haproxytest.Instance
+	// build is the directory of another build that runs, with its tree; peer the program of a peer.
+	build string
+	peer  *testenv.Program
 }
 
 // newWorld returns one with backends, but without a Gateway.
@@ -193,7 +197,9 @@ func (w *world) slice(service string, port int32, addresses ...string) *discover
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: &port}},
 	}
 	for _, address := range addresses {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+		})
 	}
 	return slice
 }
@@ -213,26 +219,32 @@ func atOnce(n int, do func(i int)) {
 }
 
 // start makes the Gateway, and starts its only pod.
-func (w *world) start(b *testing.B, gateway *appv1.Gateway) *haproxytest.Instance {
+func (w *world) start(b *testing.B, gateway *appv1.Gateway) {
 	b.Helper()
 	_, err := server.App.AppV1().Gateways(w.namespace).Create(b.Context(), gateway, metav1.CreateOptions{})
 	must(b, err)
-	return w.startAgent(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace, "POD_UID=uid"}, server.Kubeconfig)
+	w.startAgent(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace, "POD_UID=uid"}, server.Kubeconfig)
 }
 
 // startAgent starts the agent of a pod and, once it has written a configuration, HAProxy, and waits until requests are
 // answered.
-func (w *world) startAgent(b *testing.B, env []string, kubeconfig string) *haproxytest.Instance {
+func (w *world) startAgent(b *testing.B, env []string, kubeconfig string) {
 	b.Helper()
 	paths := haproxytest.NewPaths(b)
-	w.agent = testenv.Start(b, env, server.Build(b, "./cmd/gateway-agent"),
+	w.agent = testenv.Start(b, env, w.program(b, "./cmd/gateway-agent"),
 		"-gateway="+gatewayName, "-logtostderr", "-kubeconfig="+kubeconfig,
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+w.health)
 	testenv.Eventually(b, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, w.agent.Running())
 	})
-	haproxy := haproxytest.Start(b, paths, nil)
+	w.haproxy = haproxytest.Start(b, paths, nil)
+	w.awaitProbe(b)
+}
+
+// awaitProbe waits for the first answer.
+func (w *world) awaitProbe(b *testing.B) {
+	b.Helper()
 	testenv.Eventually(b, soon, "an answer", func(ctx context.Context) error {
 		got, err := w.ask(ctx, effect{host: probeHost, path: "/"})
 		if err == nil && got != answers[0] {
@@ -240,7 +252,15 @@ func (w *world) startAgent(b *testing.B, env []string, kubeconfig string) *hapro
 		}
 		return err
 	})
-	return haproxy
+}
+
+// program returns the path of a program of the build that runs.
+func (w *world) program(b *testing.B, pkg string) string {
+	b.Helper()
+	if w.build == "" {
+		return server.Build(b, pkg)
+	}
+	return filepath.Join(w.build, "bin", filepath.Base(filepath.Join("gateway", pkg)))
 }
 
 // settle waits until the agent has reported that HAProxy runs the Gateway as it is.

@@ -1,4 +1,4 @@
-module gateway/hack/peer
+module gateway/test/bench/peers/contour
 
 go 1.26.0
 
