@@ -3,6 +3,7 @@ package rbac
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ const (
 )
 
 // TestPermissionsAreTheDocumentedOnes compares what the API server says that the operator and an agent may do, with the
-// table of docs/explanation/security.md: each permission is in both.
+// tables of docs/explanation/security.md: each permission is in both.
 func TestPermissionsAreTheDocumentedOnes(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "permissions")
@@ -151,29 +152,29 @@ func expectHarmless(t *testing.T, line string) {
 	}
 }
 
-// documented are the permissions in the table of docs/explanation/security.md whose first column is "who".
+var (
+	// table is one of docs/explanation/security.md, with whose permissions it has, and where they hold.
+	table = regexp.MustCompile(`(?m)^### (?:The|An) (operator|agent), in (.+)\n\n\| API group .+\n\|[-|]+\n((?:\|.+\n)+)`)
+	row   = regexp.MustCompile(`(?m)^\| (\S+) \| (.+?)(?: \((.+)\))? \| (.+) \| (.+) \|$`)
+)
+
+// documented are the permissions in the tables of docs/explanation/security.md.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs", "explanation", "security.md"))
 	must(t, err)
-	_, table, found := strings.Cut(string(content), "| who | where |")
-	if !found {
-		t.Fatal("docs/explanation/security.md has no table that starts with who and where")
-	}
-	table, _, _ = strings.Cut(table, "\n\n")
 	all := map[string]bool{}
-	for _, line := range strings.Split(table, "\n")[2:] {
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		if len(cells) != 7 || strings.TrimSpace(cells[6]) == "" {
-			t.Fatalf("want seven columns, the last one with a reason: %s", line)
+	for _, found := range table.FindAllStringSubmatch(string(content), -1) {
+		rows := row.FindAllStringSubmatch(found[3], -1)
+		if lines := strings.Count(found[3], "\n"); len(rows) != lines {
+			t.Fatalf("%d of %d rows have four columns, the last one with a reason:\n%s", len(rows), lines, found[3])
 		}
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		group := strings.TrimPrefix(cells[2], "core")
-		for resource := range strings.SplitSeq(cells[3], ", ") {
-			for verb := range strings.SplitSeq(cells[5], ", ") {
-				all[permission(cells[0], cells[1], group, resource, cells[4], verb)] = true
+		for _, cells := range rows {
+			group := strings.TrimPrefix(cells[1], "core")
+			for resource := range strings.SplitSeq(cells[2], ", ") {
+				for verb := range strings.SplitSeq(cells[4], ", ") {
+					all[permission(found[1], found[2], group, resource, cells[3], verb)] = true
+				}
 			}
 		}
 	}
