@@ -42,18 +42,26 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// table has the rows of each class under a heading of its own. Those that become the same are one row.
 func table(column string, rows []Row) string {
-	counts := map[Class]int{}
-	var text, summary strings.Builder
-	fmt.Fprintf(&text, "| %s | | here |\n|---|---|---|\n", column)
-	for _, row := range rows {
-		names := strings.Fields(row.Names)
-		counts[row.Class] += len(names)
-		fmt.Fprintf(&text, "| `%s` | %s | %s |\n", strings.Join(names, "`, `"), row.Class, strings.ReplaceAll(row.Text, "|", `\|`))
+	var text strings.Builder
+	for _, class := range []Class{Carried, Differs, Closed, Lost, Harmless} {
+		names, count := map[string][]string{}, 0
+		var texts []string
+		for _, row := range rows {
+			if row.Class == class {
+				if names[row.Text] == nil {
+					texts = append(texts, row.Text)
+				}
+				names[row.Text] = append(names[row.Text], strings.Fields(row.Names)...)
+				count += len(strings.Fields(row.Names))
+			}
+		}
+		fmt.Fprintf(&text, "### %s%s: %d\n\n| %s | here |\n|---|---|\n", strings.ToUpper(string(class[:1])), class[1:], count, column)
+		for _, become := range texts {
+			fmt.Fprintf(&text, "| `%s` | %s |\n", strings.Join(names[become], "`, `"), strings.ReplaceAll(become, "|", `\|`))
+		}
+		text.WriteString("\n")
 	}
-	summary.WriteString("| | number |\n|---|---|\n")
-	for _, class := range []Class{Carried, Differs, Harmless, Closed, Lost} {
-		fmt.Fprintf(&summary, "| %s | %d |\n", class, counts[class])
-	}
-	return summary.String() + "\n" + text.String()
+	return strings.TrimSuffix(text.String(), "\n")
 }
