@@ -299,9 +299,9 @@ func (a *Agent) reportState() {
 		problems = append(problems, a.newGatewayProblem(live, appv1.ProblemAwaitingReplacement,
 			r.unmounted+" is not mounted: this pod waits to be replaced by one that mounts it"))
 	}
-	a.report.set(report{
-		uid: a.inputs.uid, generation: complete.generation(), resources: complete.resources,
-		problems: append(problems, a.inputs.material.problems...),
+	a.report.set(appv1.GatewayProxyStatus{
+		Gateway: appv1.ProxiedGateway{UID: a.inputs.uid}, ObservedGeneration: complete.generation(), Resources: complete.resources,
+		Problems: append(problems, a.inputs.material.problems...),
 	}, slices.ContainsFunc(a.pods, func(pod peers.Pod) bool { return pod.Name == a.options.Pod }))
 }
 

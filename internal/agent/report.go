@@ -2,22 +2,21 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	appv1 "gateway/api/app/v1"
-	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/logging"
 	"gateway/internal/proxypod"
@@ -42,20 +41,6 @@ const (
 	maxProblems = 16
 )
 
-// report is the state of a pod, with the Gateway that it is about.
-type report struct {
-	uid        types.UID
-	generation int64
-	resources  []appv1.ProxiedResource
-	problems   []appv1.ProxyProblem
-	// omitted is how many more problems there are.
-	omitted int
-}
-
-func (r report) equal(other report) bool {
-	return r.uid == other.uid && r.generation == other.generation && r.omitted == other.omitted && slices.Equal(r.resources, other.resources) && slices.Equal(r.problems, other.problems)
-}
-
 // cut shortens a message to a number of bytes.
 func cut(message string, size int) string {
 	if len(message) <= size {
@@ -71,7 +56,7 @@ type reporter struct {
 	namespace, gateway string
 	pod                string
 	podUID             types.UID
-	addresses          []netip.Addr
+	addresses          []appv1.NodeAddress
 	// confirm is called with the generation that the Gateway has, after the API server has taken in a report and the
 	// pod is an endpoint.
 	confirm func(uid types.UID, generation int64)
@@ -82,27 +67,26 @@ type reporter struct {
 	interval time.Duration
 
 	mu sync.Mutex
-	// wanted is the newest report; its uid is "" before there is one. isEndpoint reports whether the pod is an endpoint of
-	// the Gateway's Service.
-	wanted     report
+	// wanted is the newest report; its Gateway has no UID before there is one. isEndpoint reports whether the pod is an
+	// endpoint of the Gateway's Service.
+	wanted     appv1.GatewayProxyStatus
 	isEndpoint bool
 
 	// The goroutine alone touches what follows. written is the report that the API server took in last, and when. madeAt
 	// is when it took in the GatewayProxy without its status.
-	written           report
+	written           appv1.GatewayProxyStatus
 	writtenAt, madeAt time.Time
 	// confirmed is the Gateway whose generation was passed to confirm.
 	confirmed types.UID
 }
 
 func newReporter(options Options, clock clock.WithTicker, confirm func(uid types.UID, generation int64)) *reporter {
-	return &reporter{
+	r := &reporter{
 		gateways:  options.Gateways,
 		namespace: options.Namespace,
 		gateway:   options.Gateway,
 		pod:       options.Pod,
 		podUID:    options.PodUID,
-		addresses: options.Addresses,
 		confirm:   confirm,
 		clock:     clock,
 		interval:  reportInterval,
@@ -110,19 +94,24 @@ func newReporter(options Options, clock clock.WithTicker, confirm func(uid types
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstReportRetry, lastReportRetry),
 			workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock}),
 	}
+	for _, address := range options.Addresses {
+		r.addresses = append(r.addresses, appv1.NodeAddress(address.String()))
+	}
+	return r
 }
 
 // set replaces the report, and reports whether the pod is an endpoint of the Gateway's Service. It never blocks.
-func (r *reporter) set(wanted report, isEndpoint bool) {
-	all := len(wanted.problems)
-	wanted.problems = slices.Clone(wanted.problems[:min(all, maxProblems)])
-	wanted.omitted = all - len(wanted.problems)
-	for i := range wanted.problems {
-		wanted.problems[i].Message = cut(wanted.problems[i].Message, maxMessage)
+func (r *reporter) set(wanted appv1.GatewayProxyStatus, isEndpoint bool) {
+	wanted.Gateway.Name, wanted.Addresses = r.gateway, r.addresses
+	all := len(wanted.Problems)
+	wanted.Problems = slices.Clone(wanted.Problems[:min(all, maxProblems)])
+	wanted.OmittedProblems = int32(all - len(wanted.Problems)) //nolint:gosec // far fewer
+	for i := range wanted.Problems {
+		wanted.Problems[i].Message = cut(wanted.Problems[i].Message, maxMessage)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.isEndpoint != isEndpoint || !r.wanted.equal(wanted) {
+	if r.isEndpoint != isEndpoint || !equality.Semantic.DeepEqual(r.wanted, wanted) {
 		r.wanted, r.isEndpoint = wanted, isEndpoint
 		r.queue.Add(r.pod)
 	}
@@ -155,7 +144,7 @@ func (r *reporter) sync(ctx context.Context) error {
 	wanted, isEndpoint := r.wanted, r.isEndpoint
 	r.mu.Unlock()
 	due := r.writtenAt.Add(renewInterval)
-	if !r.written.equal(wanted) {
+	if !equality.Semantic.DeepEqual(r.written, wanted) {
 		due = r.writtenAt.Add(r.interval)
 	}
 	if wait := due.Sub(r.clock.Now()); wait > 0 {
@@ -167,51 +156,35 @@ func (r *reporter) sync(ctx context.Context) error {
 		r.written, r.writtenAt = wanted, r.clock.Now()
 		r.queue.AddAfter(r.pod, renewInterval)
 	}
-	if !isEndpoint || r.written.uid != wanted.uid || r.confirmed == wanted.uid {
+	uid := wanted.Gateway.UID
+	if !isEndpoint || r.written.Gateway.UID != uid || r.confirmed == uid {
 		return nil
 	}
-	return r.readGateway(ctx, wanted.uid)
+	return r.readGateway(ctx, uid)
 }
 
 // apply writes the report to the GatewayProxy.
-func (r *reporter) apply(ctx context.Context, wanted report) error {
-	status := applyappv1.GatewayProxyStatus().
-		WithGateway(applyappv1.ProxiedGateway().WithName(r.gateway).WithUID(wanted.uid)).
-		WithObservedGeneration(wanted.generation)
-	for _, address := range r.addresses {
-		status.WithAddresses(appv1.NodeAddress(address.String()))
-	}
-	for _, resource := range wanted.resources {
-		status.WithResources(applyappv1.ProxiedResource().
-			WithResource(resource.Resource).WithNamespace(resource.Namespace).WithResourceVersion(resource.ResourceVersion))
-	}
-	for _, problem := range wanted.problems {
-		origin := applyappv1.ProblemOrigin().WithKind(problem.Origin.Kind).WithNamespace(problem.Origin.Namespace).WithName(problem.Origin.Name)
-		if problem.Origin.Generation != 0 {
-			origin.WithGeneration(problem.Origin.Generation)
-		}
-		applied := applyappv1.ProxyProblem().WithOrigin(origin).WithReason(problem.Reason).WithMessage(problem.Message)
-		if problem.Listener != "" {
-			applied.WithListener(problem.Listener)
-		}
-		status.WithProblems(applied)
-	}
-	if wanted.omitted > 0 {
-		status.WithOmittedProblems(int32(wanted.omitted)) //nolint:gosec // far fewer
-	}
+func (r *reporter) apply(ctx context.Context, wanted appv1.GatewayProxyStatus) error {
 	// Of this, the API server first takes all but the status, and then the status alone.
-	proxy := applyappv1.GatewayProxy(r.pod, r.namespace).
-		WithLabels(map[string]string{proxypod.LabelGateway: r.gateway}).
-		WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("Pod").WithName(r.pod).WithUID(r.podUID)).
-		WithStatus(status)
-	client, options := r.gateways.AppV1().GatewayProxies(r.namespace), metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	proxy, err := json.Marshal(&appv1.GatewayProxy{
+		TypeMeta: metav1.TypeMeta{APIVersion: appv1.SchemeGroupVersion.String(), Kind: "GatewayProxy"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.namespace, Name: r.pod, Labels: map[string]string{proxypod.LabelGateway: r.gateway},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: r.pod, UID: r.podUID}},
+		},
+		Status: wanted,
+	})
+	if err != nil {
+		return fmt.Errorf("failed to write GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
+	}
+	client, options := r.gateways.AppV1().GatewayProxies(r.namespace), metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
 	if r.clock.Since(r.madeAt) >= renewInterval {
-		if _, err := client.Apply(ctx, proxy, options); err != nil {
+		if _, err := client.Patch(ctx, r.pod, types.ApplyPatchType, proxy, options); err != nil {
 			return fmt.Errorf("failed to apply GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
 		}
 		r.madeAt = r.clock.Now()
 	}
-	if _, err := client.ApplyStatus(ctx, proxy, options); err != nil {
+	if _, err := client.Patch(ctx, r.pod, types.ApplyPatchType, proxy, options, "status"); err != nil {
 		r.madeAt = time.Time{} // somebody may have deleted it
 		return fmt.Errorf("failed to apply the status of GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
 	}

@@ -61,6 +61,10 @@ func newReporting(t *testing.T, refuse func(n int64) error) *reporting {
 
 func never(int64) error { return nil }
 
+func reportOf(uid types.UID, generation int64, problems ...appv1.ProxyProblem) appv1.GatewayProxyStatus {
+	return appv1.GatewayProxyStatus{Gateway: appv1.ProxiedGateway{UID: uid}, ObservedGeneration: generation, Problems: problems}
+}
+
 // expectTries waits until the API server was asked so often, and not more often.
 func (r *reporting) expectTries(want int64) {
 	r.t.Helper()
@@ -79,7 +83,7 @@ func (r *reporting) expectTries(want int64) {
 func TestReportIsAnObjectOfThePod(t *testing.T) {
 	r := newReporting(t, never)
 	secret := newProblem("https", kindSecret, namespace, "tls", "it is bad")
-	r.reporter.set(report{uid: "uid-1", generation: 3, problems: []appv1.ProxyProblem{secret}}, false)
+	r.reporter.set(reportOf("uid-1", 3, secret), false)
 	r.expectReport(3, "")
 	got, err := r.gateways.AppV1().GatewayProxies(namespace).Get(t.Context(), podName, metav1.GetOptions{})
 	r.must(err)
@@ -100,14 +104,14 @@ func TestReportIsAnObjectOfThePod(t *testing.T) {
 func TestReportsAreSpacedOut(t *testing.T) {
 	r := newReporting(t, never)
 	for range 5 {
-		r.reporter.set(report{uid: "uid-1", generation: 3}, false)
+		r.reporter.set(reportOf("uid-1", 3), false)
 		r.expectReport(3, "")
 	}
 	for generation := range int64(5) {
-		r.reporter.set(report{uid: "uid-1", generation: 4 + generation}, false)
+		r.reporter.set(reportOf("uid-1", 4+generation), false)
 	}
 	// That the pod becomes an endpoint is looked at, and by then so is what came before.
-	r.reporter.set(report{uid: "uid-1", generation: 9}, true)
+	r.reporter.set(reportOf("uid-1", 9), true)
 	<-r.confirmed
 	r.expectTries(1)
 	r.expectReport(3, "")
@@ -119,7 +123,7 @@ func TestReportsAreSpacedOut(t *testing.T) {
 // TestAReportComesBack after somebody has deleted it.
 func TestAReportComesBack(t *testing.T) {
 	r := newReporting(t, never)
-	r.reporter.set(report{uid: "uid-1", generation: 3}, false)
+	r.reporter.set(reportOf("uid-1", 3), false)
 	r.expectReport(3, "")
 	r.must(r.gateways.AppV1().GatewayProxies(namespace).Delete(t.Context(), podName, metav1.DeleteOptions{}))
 	r.eventually("it is there again", func() error {
@@ -140,7 +144,7 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	for i := range problems {
 		problems[i] = newProblem("", kindSecret, namespace, "tls", "%s "+strings.Repeat("é", maxMessage))
 	}
-	r.reporter.set(report{uid: "uid-1", generation: 3, problems: problems}, false)
+	r.reporter.set(reportOf("uid-1", 3, problems...), false)
 	r.eventually("it is written", func() error {
 		r.clock.Step(lastReportRetry)
 		_, err := r.reported()
@@ -166,13 +170,13 @@ func TestTheGatewayIsReadAfterTheReport(t *testing.T) {
 		}
 		return nil
 	})
-	r.reporter.set(report{uid: "uid-1", generation: 1}, false)
+	r.reporter.set(reportOf("uid-1", 1), false)
 	r.expectReport(1, "")
 	generation := r.edit(r.spec("api"))
 	if len(r.confirmed) > 0 {
 		t.Errorf("it was confirmed before the pod was an endpoint: %s", <-r.confirmed)
 	}
-	r.reporter.set(report{uid: "uid-1", generation: 1}, true)
+	r.reporter.set(reportOf("uid-1", 1), true)
 	if got := <-r.confirmed; got != fmt.Sprintf("uid-1/%d", generation) {
 		t.Errorf("got %s, want generation %d", got, generation)
 	}
@@ -181,7 +185,7 @@ func TestTheGatewayIsReadAfterTheReport(t *testing.T) {
 	r.must(r.gateways.AppV1().Gateways(namespace).Delete(t.Context(), gatewayN, metav1.DeleteOptions{}))
 	r.createGateway(r.spec("api"), "uid-2")
 	r.clock.Step(reportInterval)
-	r.reporter.set(report{uid: "uid-2", generation: 1}, true)
+	r.reporter.set(reportOf("uid-2", 1), true)
 	r.expectTries(2)
 	if len(r.confirmed) > 0 {
 		t.Errorf("it was confirmed though the report was refused: %s", <-r.confirmed)
@@ -207,15 +211,15 @@ func TestWhatCannotBeWrittenIsReported(t *testing.T) {
 	r.must(os.MkdirAll(filepath.Join(next, "in the way"), 0o750))
 	r.agent.pass(t.Context())
 	got := r.agent.report.wanted
-	if got.generation != 0 || len(got.problems) != 1 || got.problems[0].Reason != appv1.ProblemWriteFailed || got.problems[0].Origin.Generation != 1 ||
-		!strings.HasPrefix(got.problems[0].Message, "failed to remove an old symlink: ") {
+	if got.ObservedGeneration != 0 || len(got.Problems) != 1 || got.Problems[0].Reason != appv1.ProblemWriteFailed || got.Problems[0].Origin.Generation != 1 ||
+		!strings.HasPrefix(got.Problems[0].Message, "failed to remove an old symlink: ") {
 		t.Errorf("the report is %+v", got)
 	}
 	r.must(os.RemoveAll(next))
 	r.agent.pass(t.Context())
 	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)
 	r.agent.pass(t.Context())
-	if got := r.agent.report.wanted; got.generation != 1 || len(got.problems) != 0 {
+	if got := r.agent.report.wanted; got.ObservedGeneration != 1 || len(got.Problems) != 0 {
 		t.Errorf("then it is %+v", got)
 	}
 }
