@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
@@ -211,27 +212,7 @@ func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted
 	}
 	status := applyappv1.GatewayStatus()
 	if wanted != nil {
-		attachments := applyappv1.Attachments()
-		for i := range wanted.Namespaces {
-			attachments.WithNamespaces(applyappv1.AttachedNamespace().WithName(wanted.Namespaces[i].Name).
-				WithLabels(wanted.Namespaces[i].Labels).WithResources(wanted.Namespaces[i].Resources...))
-		}
-		for _, configMap := range wanted.ConfigMaps {
-			attachments.WithConfigMaps(applyappv1.ObjectReference().WithName(configMap.Name))
-		}
-		for _, secret := range wanted.Users {
-			attachments.WithUsers(applyappv1.ObjectReference().WithName(secret.Name))
-		}
-		if wanted.VerifiesNames {
-			attachments.WithVerifiesNames(true)
-		}
-		if wanted.WAF {
-			attachments.WithWAF(true)
-		}
-		for _, secret := range wanted.Logins {
-			attachments.WithLogins(applyappv1.ObjectReference().WithName(secret.Name))
-		}
-		status.WithAttachments(attachments)
+		status.WithAttachments(apply.From[applyappv1.AttachmentsApplyConfiguration](wanted))
 	}
 	desired := applyappv1.Gateway(gateway.Name, gateway.Namespace).
 		WithResourceVersion(gateway.ResourceVersion).WithUID(gateway.UID).WithStatus(status)

@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -65,10 +67,7 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evalua
 
 // applyDataPlane makes one of our Gateways as it should be. A Gateway of somebody else with that name is left alone.
 func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedName, plane *source.DataPlane) error {
-	desired, digest, err := configuration(name, plane)
-	if err != nil {
-		return err
-	}
+	desired, digest := configuration(name, plane)
 	delete(c.refused, name)
 	desired.WithResourceVersion(children.Unwritten)
 	if own := c.ownGateway(name.Namespace, name.Name); own != nil {
@@ -123,16 +122,7 @@ func failed(err error, action string, name types.NamespacedName) error {
 // configuration returns what to apply, and the same as a digest.
 func configuration(
 	name types.NamespacedName, plane *source.DataPlane,
-) (*applyappv1.GatewayApplyConfiguration, [sha256.Size]byte, error) {
-	var none [sha256.Size]byte
-	spec, err := json.Marshal(plane.Spec)
-	if err != nil {
-		return nil, none, fmt.Errorf("failed to write the spec of Gateway %s: %w", name, err)
-	}
-	configuration := &applyappv1.GatewaySpecApplyConfiguration{}
-	if err := json.Unmarshal(spec, configuration); err != nil {
-		return nil, none, fmt.Errorf("failed to read the spec of Gateway %s: %w", name, err)
-	}
+) (*applyappv1.GatewayApplyConfiguration, [sha256.Size]byte) {
 	desired := applyappv1.Gateway(name.Name, name.Namespace).
 		WithLabels(plane.Labels).
 		WithOwnerReferences(metav1ac.OwnerReference().
@@ -141,10 +131,8 @@ func configuration(
 			WithName(plane.Gateway.Name).
 			WithUID(plane.Gateway.UID).
 			WithController(true)).
-		WithSpec(configuration)
+		WithSpec(apply.From[applyappv1.GatewaySpecApplyConfiguration](plane.Spec))
 	content, err := json.Marshal(desired)
-	if err != nil {
-		return nil, none, fmt.Errorf("failed to write Gateway %s: %w", name, err)
-	}
-	return desired, sha256.Sum256(content), nil
+	utilruntime.Must(err) // apply configurations are made to be marshalled
+	return desired, sha256.Sum256(content)
 }

@@ -15,6 +15,7 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	"gateway/internal/logging"
+	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/ingress"
 )
@@ -75,18 +76,9 @@ func (c *Controller) addresses(of *served) []networkingv1.IngressLoadBalancerIng
 func (c *Controller) writeStatus(ctx context.Context, ingress *networkingv1.Ingress, addresses []networkingv1.IngressLoadBalancerIngress) error {
 	status := networkingv1ac.IngressStatus()
 	if len(addresses) > 0 {
-		balancer := networkingv1ac.IngressLoadBalancerStatus()
-		for _, address := range addresses {
-			one := networkingv1ac.IngressLoadBalancerIngress()
-			if address.IP != "" {
-				one.WithIP(address.IP)
-			}
-			if address.Hostname != "" {
-				one.WithHostname(address.Hostname)
-			}
-			balancer.WithIngress(one)
-		}
-		status.WithLoadBalancer(balancer)
+		status = apply.From[networkingv1ac.IngressStatusApplyConfiguration](networkingv1.IngressStatus{
+			LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: addresses},
+		})
 	}
 	desired := networkingv1ac.Ingress(ingress.Name, ingress.Namespace).WithUID(ingress.UID).WithResourceVersion(ingress.ResourceVersion).WithStatus(status)
 	_, err := c.kube.NetworkingV1().Ingresses(ingress.Namespace).ApplyStatus(ctx, desired, force)

@@ -1,15 +1,13 @@
 package resources
 
 import (
-	"encoding/json"
-
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/operator/apply"
 	"gateway/internal/proxypod"
 )
 
@@ -18,11 +16,11 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	pods := &gateway.Spec.Pods
 	spec.WithNodeSelector(pods.NodeSelector)
 	for i := range pods.Tolerations {
-		spec.WithTolerations(applied[corev1ac.TolerationApplyConfiguration](pods.Tolerations[i]))
+		spec.WithTolerations(apply.From[corev1ac.TolerationApplyConfiguration](pods.Tolerations[i]))
 	}
 	affinity := corev1ac.Affinity()
 	if pods.Affinity != nil {
-		affinity = applied[corev1ac.AffinityApplyConfiguration](pods.Affinity)
+		affinity = apply.From[corev1ac.AffinityApplyConfiguration](pods.Affinity)
 	}
 	if affinity.PodAntiAffinity == nil && pods.Kind != appv1.PodsKindDaemonSet {
 		affinity.WithPodAntiAffinity(spread(gateway))
@@ -31,7 +29,7 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 		spec.WithAffinity(affinity)
 	}
 	for i := range pods.TopologySpreadConstraints {
-		spec.WithTopologySpreadConstraints(applied[corev1ac.TopologySpreadConstraintApplyConfiguration](pods.TopologySpreadConstraints[i]))
+		spec.WithTopologySpreadConstraints(apply.From[corev1ac.TopologySpreadConstraintApplyConfiguration](pods.TopologySpreadConstraints[i]))
 	}
 	if pods.PriorityClassName != "" {
 		spec.WithPriorityClassName(pods.PriorityClassName)
@@ -39,15 +37,6 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	for _, secret := range pods.ImagePullSecrets {
 		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
 	}
-}
-
-// applied returns the apply configuration, of type T, of an object of core/v1. Both have the same JSON.
-func applied[T any](object any) *T {
-	configuration := new(T)
-	text, err := json.Marshal(object)
-	utilruntime.Must(err) // API types are made to be marshalled
-	utilruntime.Must(json.Unmarshal(text, configuration))
-	return configuration
 }
 
 // spread keeps the pods of one rollout on different nodes where possible. Pods that they replace do not count. It is no

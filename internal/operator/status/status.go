@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/operator/apply"
 	"gateway/internal/proxypod"
 	"gateway/internal/tree"
 )
@@ -134,36 +134,8 @@ func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Con
 // ApplyConfiguration turns a computed status into an apply configuration for proxypod.FieldManager. With the UID, the
 // API server refuses it for another Gateway of the same name.
 func ApplyConfiguration(gateway *appv1.Gateway, computed appv1.GatewayStatus) *applyappv1.GatewayApplyConfiguration {
-	status := applyappv1.GatewayStatus().
-		WithObservedGeneration(computed.ObservedGeneration).
+	status := apply.From[applyappv1.GatewayStatusApplyConfiguration](computed).
 		WithReplicas(computed.Replicas).
-		WithReadyReplicas(computed.ReadyReplicas).
-		WithSelector(computed.Selector)
-	status.WithConditions(applyConditions(computed.Conditions)...)
-	for _, listener := range computed.Listeners {
-		status.WithListeners(applyappv1.ListenerStatus().WithName(listener.Name).WithAttachedRoutes(listener.AttachedRoutes).
-			WithConditions(applyConditions(listener.Conditions)...))
-	}
-	for _, route := range computed.Routes {
-		status.WithRoutes(applyappv1.RouteStatus().WithKind(route.Kind).WithName(route.Name).
-			WithConditions(applyConditions(route.Conditions)...))
-	}
-	for _, address := range computed.Addresses {
-		status.WithAddresses(applyappv1.GatewayAddress().WithType(address.Type).WithValue(address.Value))
-	}
+		WithReadyReplicas(computed.ReadyReplicas)
 	return applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(status)
-}
-
-func applyConditions(conditions []metav1.Condition) []*metav1ac.ConditionApplyConfiguration {
-	var applied []*metav1ac.ConditionApplyConfiguration
-	for _, c := range conditions {
-		applied = append(applied, metav1ac.Condition().
-			WithType(c.Type).
-			WithStatus(c.Status).
-			WithObservedGeneration(c.ObservedGeneration).
-			WithLastTransitionTime(c.LastTransitionTime).
-			WithReason(c.Reason).
-			WithMessage(c.Message))
-	}
-	return applied
 }
