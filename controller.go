@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +32,7 @@ import (
 	"gateway/internal/operator/metrics"
 	"gateway/internal/operator/queue"
 	"gateway/internal/operator/resources"
+	"gateway/internal/operator/safely"
 	"gateway/internal/operator/status"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -285,15 +285,10 @@ func oneLine(err error) string {
 
 // syncSafely is syncHandler with a time limit, and with a panic as an error. One Gateway must neither end the operator
 // nor block a worker for ever.
-func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v, at %s", cause, debug.Stack())
-		}
-	}()
+func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	return c.syncHandler(ctx, name)
+	return safely.Do(func() error { return c.syncHandler(ctx, name) })
 }
 
 // syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly if it
@@ -388,16 +383,10 @@ func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, c
 	updated, err := c.gatewayClient.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx,
 		status.ApplyConfiguration(gateway, computed).WithResourceVersion(gateway.ResourceVersion),
 		metav1.ApplyOptions{FieldManager: proxypod.FieldManager, Force: true})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil // deleted meanwhile: it has no status any more
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, children.ErrOutdated)
-	case err != nil:
-		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	if err == nil {
+		c.gateways.Mutation(updated)
 	}
-	c.gateways.Mutation(updated)
-	return nil
+	return children.Failed(err, "apply the status of Gateway", cache.MetaObjectToName(gateway))
 }
 
 // recordEvents records what a sync did, and problems that were not in the status before. A sync without changes records

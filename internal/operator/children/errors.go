@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/operator/status"
 )
@@ -22,6 +23,25 @@ var ErrNamespaceGone = errors.New("its namespace is being deleted")
 // ErrOutdated is returned when an object was changed after it was last seen. The change is on its way to the cache, so
 // it is enough to retry.
 var ErrOutdated = errors.New("it has changed meanwhile")
+
+// Unchanged makes a deletion fail if the object was changed after it was seen.
+func Unchanged(seen metav1.Object) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: new(seen.GetUID()), ResourceVersion: new(seen.GetResourceVersion()),
+	}}
+}
+
+// Failed returns the error of a write, nil if it is none: the object is gone. A write of an object that has changed is
+// retried.
+func Failed(err error, action string, object fmt.Stringer) error {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		err = ErrOutdated
+	}
+	return fmt.Errorf("failed to %s %s: %w", action, object, err)
+}
 
 // NotOwnedError is returned when an object has the name of a child and is not controlled by the Gateway.
 type NotOwnedError struct {

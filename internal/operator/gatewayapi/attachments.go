@@ -58,8 +58,8 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 		if keep[nameOf(binding)] || binding.RoleRef.Name != clusterRole {
 			continue
 		}
-		err := c.Kube.RbacV1().RoleBindings(binding.Namespace).Delete(ctx, binding.Name, unchanged(binding))
-		errs = append(errs, failed(err, "delete RoleBinding", nameOf(binding)))
+		err := c.Kube.RbacV1().RoleBindings(binding.Namespace).Delete(ctx, binding.Name, children.Unchanged(binding))
+		errs = append(errs, children.Failed(err, "delete RoleBinding", nameOf(binding)))
 	}
 	return errors.Join(errs...)
 }
@@ -189,7 +189,7 @@ func (c *Controller) bindNamespace(
 	case apierrors.IsConflict(err) && !exists:
 		return false, c.checkBinding(ctx, name)
 	}
-	return err == nil && exists, failed(err, "apply RoleBinding", name)
+	return err == nil && exists, children.Failed(err, "apply RoleBinding", name)
 }
 
 // checkBinding returns why a RoleBinding that is in no cache cannot be made: the cache holds only what carries our
@@ -217,5 +217,5 @@ func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted
 	desired := applyappv1.Gateway(gateway.Name, gateway.Namespace).
 		WithResourceVersion(gateway.ResourceVersion).WithUID(gateway.UID).WithStatus(status)
 	_, err := c.Gateways.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx, desired, force)
-	return failed(err, "apply the attachments of Gateway", nameOf(gateway))
+	return children.Failed(err, "apply the attachments of Gateway", nameOf(gateway))
 }

@@ -19,6 +19,7 @@ import (
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
+	"gateway/internal/operator/safely"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -176,7 +177,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 func (c *Controller) syncSafely(ctx context.Context, tasks []task) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	return safely(func() error { return c.sync(ctx, tasks) })
+	return safely.Do(func() error { return c.sync(ctx, tasks) })
 }
 
 // sync makes everything as it should be that the tasks matter to. Statuses are written by other goroutines.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
-	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
+	"gateway/internal/operator/safely"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -47,7 +46,7 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evalua
 		wanted[name] = true
 		unknown := seen.unknown[source.GatewayParent(plane.Gateway.Namespace, plane.Gateway.Name)]
 		if plane.Spec != nil && plane.Gateway.DeletionTimestamp == nil && !unknown {
-			errs = append(errs, safely(func() error { return c.applyDataPlane(ctx, name, &plane) }))
+			errs = append(errs, safely.Do(func() error { return c.applyDataPlane(ctx, name, &plane) }))
 		}
 	}
 	for _, gateway := range seen.Gateways {
@@ -57,8 +56,8 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evalua
 		if wanted[name] || own == nil || own.DeletionTimestamp != nil || !metav1.IsControlledBy(own, gateway) {
 			continue
 		}
-		err := c.Gateways.AppV1().Gateways(own.Namespace).Delete(ctx, own.Name, unchanged(own))
-		errs = append(errs, failed(err, "delete Gateway", name))
+		err := c.Gateways.AppV1().Gateways(own.Namespace).Delete(ctx, own.Name, children.Unchanged(own))
+		errs = append(errs, children.Failed(err, "delete Gateway", name))
 	}
 	maps.DeleteFunc(c.applied, func(name types.NamespacedName, _ applied) bool { return !wanted[name] })
 	maps.DeleteFunc(c.refused, func(name types.NamespacedName, _ string) bool { return !wanted[name] })
@@ -86,7 +85,7 @@ func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedNa
 	case apierrors.IsInvalid(err):
 		c.refused[name] = err.Error()
 	}
-	return failed(err, "apply Gateway", name) // it is not found if its namespace is gone
+	return children.Failed(err, "apply Gateway", name) // it is not found if its namespace is gone
 }
 
 // noteRefused has the statuses of Gateways say what the API server has against ours: their proxies stay as they are.
@@ -98,25 +97,6 @@ func (c *Controller) noteRefused(evaluated *evaluation) {
 			programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), message
 		}
 	}
-}
-
-// unchanged makes a deletion fail if the object was changed after it was seen.
-func unchanged(seen metav1.Object) metav1.DeleteOptions {
-	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
-		UID: ptr.To(seen.GetUID()), ResourceVersion: ptr.To(seen.GetResourceVersion()),
-	}}
-}
-
-// failed returns the error of a write, nil if it is none: the object is gone. A write of an object that has changed is
-// retried.
-func failed(err error, action string, name types.NamespacedName) error {
-	switch {
-	case err == nil, apierrors.IsNotFound(err):
-		return nil
-	case apierrors.IsConflict(err):
-		err = children.ErrOutdated
-	}
-	return fmt.Errorf("failed to %s %s: %w", action, name, err)
 }
 
 // configuration returns what to apply, and the same as a digest.

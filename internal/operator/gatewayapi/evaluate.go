@@ -3,9 +3,7 @@ package gatewayapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sort"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/logging"
 	"gateway/internal/model"
+	"gateway/internal/operator/safely"
 	"gateway/internal/routing"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -62,7 +61,7 @@ func (c *Controller) evaluateChanged(ctx context.Context, tasks []task) (result 
 	}
 	c.seen.begin(ctx)
 	c.seen.look = c.takeQuiet()
-	err := safely(func() error {
+	err := safely.Do(func() error {
 		if c.change(c.seen, tasks) {
 			result = c.result(c.seen, false)
 		}
@@ -125,8 +124,8 @@ func (c *Controller) forgetFaults(faulty map[metav1.Object]bool) {
 func (c *Controller) noteFault(object metav1.Object, cause error) {
 	known := c.faults[object.GetUID()].generation == object.GetGeneration()
 	message := cause.Error()
-	if panicked := new(panicError); errors.As(cause, &panicked) {
-		message = panicked.message()
+	if panicked := new(safely.PanicError); errors.As(cause, &panicked) {
+		message = panicked.Message()
 	}
 	c.faults[object.GetUID()] = fault{object.GetGeneration(), message, c.now()}
 	if !known {
@@ -161,7 +160,7 @@ func (c *Controller) findFault(seen *observed, faulty map[metav1.Object]bool) me
 
 // try evaluates the objects that keep selects.
 func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result *evaluation, err error) {
-	err = safely(func() error {
+	err = safely.Do(func() error {
 		objects := seen.Only(func(_ string, object metav1.Object) bool { return keep(object) })
 		if c.index == nil {
 			c.index = source.NewIndex(objects)
@@ -223,23 +222,4 @@ func (c *Controller) compile(translated *source.Result, objects map[source.Objec
 		compilers[parent] = compiler
 	}
 	c.compilers = compilers
-}
-
-// panicError is a panic.
-type panicError struct {
-	cause any
-	stack []byte
-}
-
-func (e *panicError) message() string { return fmt.Sprintf("panic: %v", e.cause) }
-func (e *panicError) Error() string   { return e.message() + ", at " + string(e.stack) }
-
-// safely calls a function and returns a panic as an error.
-func safely(do func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = &panicError{cause, debug.Stack()}
-		}
-	}()
-	return do()
 }

@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/logging"
+	"gateway/internal/operator/safely"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -171,7 +172,7 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	var made written
-	err := safely(func() (err error) {
+	err := safely.Do(func() (err error) {
 		made, err = next(bounded)
 		return err
 	})

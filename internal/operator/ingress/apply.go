@@ -238,31 +238,24 @@ func (c *Controller) note(one *desired, object *unstructured.Unstructured, err e
 			one.digest, object.GetResourceVersion(), object.GetUID(), object.GetGeneration(), object.GetCreationTimestamp(), c.now(),
 		}
 		c.queue.AddAfter(everything, watchDelay)
-		return nil
-	case apierrors.IsConflict(err):
-		err = children.ErrOutdated
-	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil // its namespace is gone, with the Ingress
 	case apierrors.IsInvalid(err):
 		c.refused[one.Subject] = refusal{one.digest, err.Error()}
 		return nil
 	}
-	return fmt.Errorf("failed to apply %s: %w", one, err)
+	return children.Failed(err, "apply", one)
 }
 
 // delete deletes an object that was made, unless it has changed meanwhile.
 func (c *Controller) delete(ctx context.Context, client dynamic.ResourceInterface, object source.Subject, seen *made) error {
-	err := client.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}})
-	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	err := client.Delete(ctx, object.Name, children.Unchanged(seen))
+	if err == nil || apierrors.IsNotFound(err) {
 		c.mu.Lock()
 		delete(c.applied, object)
 		c.mu.Unlock()
-		return nil
-	case apierrors.IsConflict(err):
-		err = children.ErrOutdated
 	}
-	return fmt.Errorf("failed to delete %s: %w", object, err)
+	return children.Failed(err, "delete", object)
 }
 
 // cleanUp deletes what no Ingress needs any more: routes at once, and other objects after some time.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +22,7 @@ import (
 
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
+	"gateway/internal/operator/safely"
 	source "gateway/internal/source/ingress"
 )
 
@@ -186,15 +186,10 @@ func (c *Controller) processNext(ctx context.Context) bool {
 }
 
 // syncSafely is sync with a time limit, and with a panic as an error.
-func (c *Controller) syncSafely(ctx context.Context) (err error) {
+func (c *Controller) syncSafely(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("this is a bug, please report it: %v\n%s", cause, debug.Stack())
-		}
-	}()
-	return c.sync(ctx)
+	return safely.Do(func() error { return c.sync(ctx) })
 }
 
 // sync makes everything as it should be.

@@ -1,10 +1,10 @@
 package ingress
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/operator/safely"
 	source "gateway/internal/source/ingress"
 )
 
@@ -39,7 +40,7 @@ type evaluation struct {
 // fault is an Ingress that makes the translation panic, and where.
 type fault struct {
 	*networkingv1.Ingress
-	cause string
+	cause error
 }
 
 // desired is an object as it should be.
@@ -113,16 +114,12 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 
 // translate translates Ingresses without those that make it panic, which it returns.
 func translate(in source.Input) (result *source.Result, faulty []fault) {
-	cause := ""
+	var cause error
 	try := func(ingresses []*networkingv1.Ingress) (result *source.Result) {
-		defer func() {
-			if recovered := recover(); recovered != nil {
-				cause = fmt.Sprintf("%v\n%s", recovered, debug.Stack())
-			}
-		}()
 		some := in
 		some.Ingresses = ingresses
-		return source.Translate(some)
+		cause = cmp.Or(safely.Do(func() error { result = source.Translate(some); return nil }), cause)
+		return result
 	}
 	for all := in.Ingresses; ; {
 		if result = try(all); result != nil {

@@ -216,7 +216,7 @@ func TestPanics(t *testing.T) {
 	if len(faulty) != 1 || faulty[0].Ingress != none || result.Ingresses != 2 {
 		t.Errorf("got %+v, and %+v", result, faulty)
 	}
-	wanted := &evaluation{byName: map[source.Subject]*desired{}, faulty: []fault{{two, ""}}}
+	wanted := &evaluation{byName: map[source.Subject]*desired{}, faulty: []fault{{two, nil}}}
 	if err := f.cleanUp(t.Context(), wanted); err != nil {
 		t.Fatal(err)
 	}

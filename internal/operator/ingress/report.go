@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
@@ -82,13 +81,7 @@ func (c *Controller) writeStatus(ctx context.Context, ingress *networkingv1.Ingr
 	}
 	desired := networkingv1ac.Ingress(ingress.Name, ingress.Namespace).WithUID(ingress.UID).WithResourceVersion(ingress.ResourceVersion).WithStatus(status)
 	_, err := c.kube.NetworkingV1().Ingresses(ingress.Namespace).ApplyStatus(ctx, desired, force)
-	switch {
-	case err == nil, apierrors.IsNotFound(err):
-		return nil
-	case apierrors.IsConflict(err):
-		err = children.ErrOutdated
-	}
-	return fmt.Errorf("failed to write the status of Ingress %s: %w", nameOf(ingress), err)
+	return children.Failed(err, "write the status of Ingress", nameOf(ingress))
 }
 
 // event is one that was recorded, of an object. What is in of tells it apart from others of the same reason.
