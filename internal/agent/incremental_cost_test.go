@@ -41,7 +41,7 @@ func newFleet(routes int) *fleet {
 	objects := gatewayapi.AttachedTo(f.own)
 	objects.Service = func(_, name string) (*corev1.Service, bool) { return newService(name), true }
 	for i := range routes {
-		objects.Add(f.route(i, fmt.Sprintf("host-%d.example.com", i), "/", map[int]int32{i: 1}))
+		objects.AddAttached(f.route(i, fmt.Sprintf("host-%d.example.com", i), "/", map[int]int32{i: 1}))
 	}
 	for i := range routes + 2 {
 		f.states[f.backend(i)] = render.BackendState{Exists: true, Servers: []ir.Server{{Address: "10.0.0.1", Port: 80}}}

@@ -239,7 +239,7 @@ func (c *cluster) all() gatewayapi.Objects {
 		objects.Namespaces["other"] = labels.Set{"team": "a"}
 	}
 	for _, object := range c.objects {
-		objects.Add(object)
+		objects.AddAttached(object)
 	}
 	return objects
 }

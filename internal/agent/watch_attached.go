@@ -129,7 +129,7 @@ func (w *watcher) attached(gateway *appv1.Gateway) gatewayapi.Objects {
 	for _, watch := range w.namespaces {
 		for resource := range watch.resources {
 			for _, object := range watch.objects(resource) {
-				objects.Add(object)
+				objects.AddAttached(object)
 			}
 		}
 	}

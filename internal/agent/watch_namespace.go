@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -283,23 +284,8 @@ func stripRoute(obj any) (any, error) {
 	accessor.SetManagedFields(nil)
 	accessor.SetAnnotations(nil)
 	accessor.SetLabels(nil)
-	switch object := obj.(type) {
-	case *gatewayv1.Gateway:
-		object.Status = gatewayv1.GatewayStatus{}
-	case *gatewayv1.ListenerSet:
-		object.Status = gatewayv1.ListenerSetStatus{}
-	case *gatewayv1.HTTPRoute:
-		object.Status = gatewayv1.HTTPRouteStatus{}
-	case *gatewayv1.GRPCRoute:
-		object.Status = gatewayv1.GRPCRouteStatus{}
-	case *gatewayv1.TLSRoute:
-		object.Status = gatewayv1.TLSRouteStatus{}
-	case *gatewayv1.TCPRoute:
-		object.Status = gatewayv1.TCPRouteStatus{}
-	case *gatewayv1.BackendTLSPolicy:
-		object.Status = gatewayv1.PolicyStatus{}
-	case *appv1.BackendPolicy:
-		object.Status = appv1.BackendPolicyStatus{}
+	if status := reflect.ValueOf(obj).Elem().FieldByName("Status"); status.IsValid() {
+		status.SetZero()
 	}
 	return obj, nil
 }

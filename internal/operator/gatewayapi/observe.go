@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/children"
@@ -87,22 +87,10 @@ func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	o.begin(ctx)
 	c.takeQuiet() // all statuses are looked at
 	o.stalled = c.stalledResources()
-	o.Classes = list[*gatewayv1.GatewayClass](c, "gatewayclasses")
-	o.Gateways = list[*gatewayv1.Gateway](c, "gateways")
-	o.ListenerSets = list[*gatewayv1.ListenerSet](c, "listenersets")
-	o.HTTPRoutes = list[*gatewayv1.HTTPRoute](c, "httproutes")
-	o.GRPCRoutes = list[*gatewayv1.GRPCRoute](c, "grpcroutes")
-	o.TLSRoutes = list[*gatewayv1.TLSRoute](c, "tlsroutes")
-	o.TCPRoutes = list[*gatewayv1.TCPRoute](c, "tcproutes")
-	o.UDPRoutes = list[*gatewayv1.UDPRoute](c, "udproutes")
-	o.Policies = list[*gatewayv1.BackendTLSPolicy](c, "backendtlspolicies")
-	o.Telemetry = list[*v1alpha1.XTelemetryPolicy](c, resourceTelemetry)
-	o.Grants = list[*gatewayv1.ReferenceGrant](c, "referencegrants")
-	for _, obj := range c.inputs.Filters.Informer().GetStore().List() {
-		o.Filters = append(o.Filters, obj.(*appv1.RouteFilter))
-	}
-	for _, obj := range c.inputs.Policies.Informer().GetStore().List() {
-		o.BackendPolicies = append(o.BackendPolicies, obj.(*appv1.BackendPolicy))
+	for _, informer := range c.objectInformers() {
+		for _, obj := range informer.GetStore().List() {
+			o.Add(obj)
+		}
 	}
 	o.Namespaces = map[string]labels.Set{}
 	for _, obj := range c.inputs.Namespaces.GetStore().List() {
@@ -114,17 +102,11 @@ func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	return o, o.addOwn()
 }
 
-// list returns the objects of a resource.
-func list[T metav1.Object](c *Controller, resource string) []T {
-	informer := c.informer(resource)
-	if informer == nil {
-		return nil
-	}
-	var all []T
-	for _, obj := range informer.GetStore().List() {
-		all = append(all, obj.(T))
-	}
-	return all
+// objectInformers returns the informers of what routes, data planes and their policies are in.
+func (c *Controller) objectInformers() []cache.SharedIndexInformer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append(slices.Collect(maps.Values(c.served)), c.inputs.Filters.Informer(), c.inputs.Policies.Informer())
 }
 
 // noteVersions notes the versions of all objects.

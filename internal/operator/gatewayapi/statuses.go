@@ -233,34 +233,35 @@ func setGateway(status *gatewayv1.GatewayStatus, wanted gatewayv1.GatewayStatus,
 			meta.RemoveStatusCondition(&status.Conditions, kind)
 		}
 	}
-	before := status.Listeners
-	status.Listeners = nil
-	for _, listener := range wanted.Listeners {
-		var old []metav1.Condition
-		for i := range before {
-			if before[i].Name == listener.Name {
-				old = before[i].Conditions
-			}
-		}
-		listener.Conditions = renew(old, listener.Conditions, now)
-		status.Listeners = append(status.Listeners, listener)
-	}
+	status.Listeners = renewListeners(status.Listeners, wanted.Listeners, now,
+		func(l *gatewayv1.ListenerStatus) (gatewayv1.SectionName, *[]metav1.Condition) {
+			return l.Name, &l.Conditions
+		})
 }
 
 func setListenerSet(status *gatewayv1.ListenerSetStatus, wanted gatewayv1.ListenerSetStatus, now metav1.Time) {
 	merge(&status.Conditions, wanted.Conditions, now)
-	before := status.Listeners
-	status.Listeners = nil
-	for _, listener := range wanted.Listeners {
+	status.Listeners = renewListeners(status.Listeners, wanted.Listeners, now,
+		func(l *gatewayv1.ListenerEntryStatus) (gatewayv1.SectionName, *[]metav1.Condition) {
+			return l.Name, &l.Conditions
+		})
+}
+
+// renewListeners returns the wanted listeners with conditions as renew makes them. parts returns those of a listener.
+func renewListeners[L any](before, wanted []L, now metav1.Time, parts func(*L) (gatewayv1.SectionName, *[]metav1.Condition)) []L {
+	var renewed []L
+	for _, listener := range wanted {
+		name, conditions := parts(&listener)
 		var old []metav1.Condition
 		for i := range before {
-			if before[i].Name == listener.Name {
-				old = before[i].Conditions
+			if other, its := parts(&before[i]); other == name {
+				old = *its
 			}
 		}
-		listener.Conditions = renew(old, listener.Conditions, now)
-		status.Listeners = append(status.Listeners, listener)
+		*conditions = renew(old, *conditions, now)
+		renewed = append(renewed, listener)
 	}
+	return renewed
 }
 
 // entry reads an entry of a list in a status that several controllers write.

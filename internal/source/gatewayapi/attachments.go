@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/proxypod"
@@ -222,8 +221,8 @@ func (p *plane) selectsNamespaces() bool {
 	})
 }
 
-// AttachedTo returns what the status of a Gateway of our own says about its objects of the Gateway API. Add adds the
-// objects.
+// AttachedTo returns what the status of a Gateway of our own says about its objects of the Gateway API. AddAttached
+// adds the objects.
 func AttachedTo(own *appv1.Gateway) Objects {
 	objects := Objects{Namespaces: map[string]labels.Set{}}
 	if proxypod.Parent(own) == "" {
@@ -245,37 +244,17 @@ func AttachedTo(own *appv1.Gateway) Objects {
 	return objects
 }
 
-// Add adds an object that belongs to a Gateway of our own. The operator has checked the class of a Gateway, and the
-// GatewayConfig.
-func (o *Objects) Add(obj any) {
-	switch object := obj.(type) {
-	case *gatewayv1.Gateway:
-		gateway := *object
+// AddAttached adds an object that belongs to a Gateway of our own. The operator has checked the class of a Gateway, and
+// the GatewayConfig.
+func (o *Objects) AddAttached(object any) {
+	if whole, ok := object.(*gatewayv1.Gateway); ok {
+		gateway := *whole
 		gateway.Spec.Infrastructure, gateway.Spec.Addresses = nil, nil
-		o.Gateways = append(o.Gateways, &gateway)
 		o.Classes = append(o.Classes, &gatewayv1.GatewayClass{
 			ObjectMeta: metav1.ObjectMeta{Name: string(gateway.Spec.GatewayClassName)},
 			Spec:       gatewayv1.GatewayClassSpec{ControllerName: ControllerName},
 		})
-	case *gatewayv1.ListenerSet:
-		o.ListenerSets = append(o.ListenerSets, object)
-	case *gatewayv1.HTTPRoute:
-		o.HTTPRoutes = append(o.HTTPRoutes, object)
-	case *gatewayv1.GRPCRoute:
-		o.GRPCRoutes = append(o.GRPCRoutes, object)
-	case *gatewayv1.TLSRoute:
-		o.TLSRoutes = append(o.TLSRoutes, object)
-	case *gatewayv1.TCPRoute:
-		o.TCPRoutes = append(o.TCPRoutes, object)
-	case *gatewayv1.BackendTLSPolicy:
-		o.Policies = append(o.Policies, object)
-	case *gatewayv1.ReferenceGrant:
-		o.Grants = append(o.Grants, object)
-	case *appv1.RouteFilter:
-		o.Filters = append(o.Filters, object)
-	case *v1alpha1.XTelemetryPolicy:
-		o.Telemetry = append(o.Telemetry, object)
-	case *appv1.BackendPolicy:
-		o.BackendPolicies = append(o.BackendPolicies, object)
+		object = &gateway
 	}
+	o.Add(object)
 }

@@ -168,7 +168,7 @@ func TestShadowOfConfigs(t *testing.T) {
 		}}}, Spec: *planes[0].Spec}
 		seen := gatewayapi.AttachedTo(own)
 		seen.Service = objects.Service
-		seen.Add(objects.Gateways[0])
+		seen.AddAttached(objects.Gateways[0])
 		if got := gatewayapi.Translate(seen).For(own).Listeners[0].Filters.Shadow; !slices.Equal(got, test.want) {
 			t.Errorf("beside a class, a Gateway that sets %s: agents see %v in shadow, want %v", name, got, test.want)
 		}
@@ -216,13 +216,13 @@ func TestFiltersOfConfigs(t *testing.T) {
 	}}}, Spec: *planes[0].Spec}
 	seen := gatewayapi.AttachedTo(own)
 	seen.Service, seen.Policies = objects.Service, objects.Policies
-	seen.Add(gateway)
+	seen.AddAttached(gateway)
 	expect("agent", gatewayapi.Translate(seen).For(own), "http", "new")
 
 	// It has no listener for requests yet, so nobody knows their filters.
 	own.Spec.Listeners = own.Spec.Listeners[1:]
 	seen = gatewayapi.AttachedTo(own)
-	seen.Add(gateway)
+	seen.AddAttached(gateway)
 	if plane := gatewayapi.Translate(seen).For(own); len(plane.Listeners) != 1 || plane.Listeners[0].Name != "tcp" {
 		t.Errorf("got the listeners %+v, want tcp alone", plane.Listeners)
 	}

@@ -58,32 +58,66 @@ type Objects struct {
 // KindOwn is the kind of Gateways of our own, among Objects.
 const KindOwn = "Gateway of our own"
 
+// list is what Objects have of a kind: how to add an object, which reports whether it is of the kind, and to keep those
+// that a function selects.
+type list struct {
+	add  func(to *Objects, object any) bool
+	keep func(of *Objects, keep func(kind string, object metav1.Object) bool)
+}
+
+func listOf[T metav1.Object](kind string, of func(*Objects) *[]T) list {
+	return list{
+		func(to *Objects, obj any) bool {
+			object, ok := obj.(T)
+			if ok {
+				*of(to) = append(*of(to), object)
+			}
+			return ok
+		},
+		func(all *Objects, keep func(kind string, object metav1.Object) bool) {
+			var some []T
+			for _, object := range *of(all) {
+				if keep(kind, object) {
+					some = append(some, object)
+				}
+			}
+			*of(all) = some
+		},
+	}
+}
+
+// lists are those of all kinds, owners first.
+var lists = []list{
+	listOf(kindClass, func(o *Objects) *[]*gatewayv1.GatewayClass { return &o.Classes }),
+	listOf(kindGateway, func(o *Objects) *[]*gatewayv1.Gateway { return &o.Gateways }),
+	listOf(KindOwn, func(o *Objects) *[]*appv1.Gateway { return &o.Own }),
+	listOf(kindListenerSet, func(o *Objects) *[]*gatewayv1.ListenerSet { return &o.ListenerSets }),
+	listOf(kindGrant, func(o *Objects) *[]*gatewayv1.ReferenceGrant { return &o.Grants }),
+	listOf(kindFilter, func(o *Objects) *[]*appv1.RouteFilter { return &o.Filters }),
+	listOf(kindTLSPolicy, func(o *Objects) *[]*gatewayv1.BackendTLSPolicy { return &o.Policies }),
+	listOf(kindTelemetry, func(o *Objects) *[]*v1alpha1.XTelemetryPolicy { return &o.Telemetry }),
+	listOf(kindBackendPolicy, func(o *Objects) *[]*appv1.BackendPolicy { return &o.BackendPolicies }),
+	listOf("HTTPRoute", func(o *Objects) *[]*gatewayv1.HTTPRoute { return &o.HTTPRoutes }),
+	listOf("GRPCRoute", func(o *Objects) *[]*gatewayv1.GRPCRoute { return &o.GRPCRoutes }),
+	listOf("TLSRoute", func(o *Objects) *[]*gatewayv1.TLSRoute { return &o.TLSRoutes }),
+	listOf("TCPRoute", func(o *Objects) *[]*gatewayv1.TCPRoute { return &o.TCPRoutes }),
+	listOf("UDPRoute", func(o *Objects) *[]*gatewayv1.UDPRoute { return &o.UDPRoutes }),
+}
+
+// Add adds an object. Of other kinds, it adds none.
+func (o *Objects) Add(object any) {
+	for _, list := range lists {
+		if list.add(o, object) {
+			return
+		}
+	}
+}
+
 // Only returns the objects that keep selects. It is asked about owners first.
 func (o *Objects) Only(keep func(kind string, object metav1.Object) bool) Objects {
 	some := *o
-	some.Classes = kept(kindClass, o.Classes, keep)
-	some.Gateways = kept(kindGateway, o.Gateways, keep)
-	some.Own = kept(KindOwn, o.Own, keep)
-	some.ListenerSets = kept(kindListenerSet, o.ListenerSets, keep)
-	some.Grants = kept(kindGrant, o.Grants, keep)
-	some.Filters = kept(kindFilter, o.Filters, keep)
-	some.Policies = kept(kindTLSPolicy, o.Policies, keep)
-	some.Telemetry = kept(kindTelemetry, o.Telemetry, keep)
-	some.BackendPolicies = kept(kindBackendPolicy, o.BackendPolicies, keep)
-	some.HTTPRoutes = kept("HTTPRoute", o.HTTPRoutes, keep)
-	some.GRPCRoutes = kept("GRPCRoute", o.GRPCRoutes, keep)
-	some.TLSRoutes = kept("TLSRoute", o.TLSRoutes, keep)
-	some.TCPRoutes = kept("TCPRoute", o.TCPRoutes, keep)
-	some.UDPRoutes = kept("UDPRoute", o.UDPRoutes, keep)
-	return some
-}
-
-func kept[T metav1.Object](kind string, all []T, keep func(kind string, object metav1.Object) bool) []T {
-	var some []T
-	for _, object := range all {
-		if keep(kind, object) {
-			some = append(some, object)
-		}
+	for _, list := range lists {
+		list.keep(&some, keep)
 	}
 	return some
 }

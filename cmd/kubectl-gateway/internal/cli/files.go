@@ -155,12 +155,6 @@ func (c *contents) add(object runtime.Object) {
 		c.secrets = append(c.secrets, object)
 	case *corev1.Namespace:
 		c.objects.Namespaces[object.Name] = labels.Merge(object.Labels, labels.Set{corev1.LabelMetadataName: object.Name})
-	case *gatewayv1.GatewayClass:
-		c.objects.Classes = append(c.objects.Classes, object)
-	case *gatewayv1.Gateway:
-		c.objects.Gateways = append(c.objects.Gateways, object)
-	case *gatewayv1.UDPRoute:
-		c.objects.UDPRoutes = append(c.objects.UDPRoutes, object)
 	default:
 		c.objects.Add(object)
 	}

@@ -48,7 +48,7 @@ func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, e
 	site := newSite(gateway)
 	site.Live, site.attached = true, gatewayapi.AttachedTo(gateway)
 	add := func(object runtime.Object) error {
-		site.attached.Add(object)
+		site.attached.AddAttached(object)
 		return nil
 	}
 	client := c.Routes.GatewayV1().RESTClient()
@@ -162,34 +162,27 @@ func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 	return &edited, c.readConfigMaps(ctx, &edited)
 }
 
-// with returns the objects of the cluster with those of a file, which are in place of those of the same name.
+// with returns the objects of the cluster with those of a file, which are in place of those of the same name. What is
+// new is the youngest.
 func with(live, file gatewayapi.Objects) gatewayapi.Objects {
-	live.HTTPRoutes = over(live.HTTPRoutes, file.HTTPRoutes)
-	live.GRPCRoutes = over(live.GRPCRoutes, file.GRPCRoutes)
-	live.TLSRoutes = over(live.TLSRoutes, file.TLSRoutes)
-	live.TCPRoutes = over(live.TCPRoutes, file.TCPRoutes)
-	live.Policies = over(live.Policies, file.Policies)
-	live.Grants = over(live.Grants, file.Grants)
-	live.Filters = over(live.Filters, file.Filters)
-	live.BackendPolicies = over(live.BackendPolicies, file.BackendPolicies)
-	live.Namespaces = maps.Clone(live.Namespaces)
-	maps.Copy(live.Namespaces, file.Namespaces)
-	return live
-}
-
-// over returns the objects with others in place of those of the same name. What is new is the youngest.
-func over[T metav1.Object](objects, others []T) []T {
-	objects = slices.Clone(objects)
-	for _, other := range others {
-		i := slices.IndexFunc(objects, func(object T) bool {
-			return object.GetNamespace() == other.GetNamespace() && object.GetName() == other.GetName()
-		})
-		other.SetCreationTimestamp(metav1.Now())
-		if i >= 0 {
-			other.SetCreationTimestamp(objects[i].GetCreationTimestamp())
-			objects = slices.Delete(objects, i, i+1)
+	edited := map[gatewayapi.Object]metav1.Object{}
+	file.Each(func(kind string, object metav1.Object) {
+		if !slices.Contains([]string{"GatewayClass", "Gateway", "ListenerSet", gatewayapi.KindOwn}, kind) {
+			object.SetCreationTimestamp(metav1.Now())
+			edited[gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}] = object
 		}
-		objects = append(objects, other)
+	})
+	all := live.Only(func(kind string, object metav1.Object) bool {
+		other := edited[gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}]
+		if other != nil {
+			other.SetCreationTimestamp(object.GetCreationTimestamp())
+		}
+		return other == nil
+	})
+	for _, object := range edited {
+		all.Add(object)
 	}
-	return objects
+	all.Namespaces = maps.Clone(live.Namespaces)
+	maps.Copy(all.Namespaces, file.Namespaces)
+	return all
 }
