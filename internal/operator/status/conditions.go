@@ -100,49 +100,27 @@ type condition struct {
 	message string
 }
 
-func accepted() condition {
-	return condition{appv1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "every route is served"}
+func isTrue(kind, reason, message string) condition {
+	return condition{kind, metav1.ConditionTrue, reason, message}
 }
 
-// acceptedBut adds a possible mistake that keeps nothing from working.
-func acceptedBut(reason, message string) condition {
-	c := accepted()
-	c.reason, c.message = reason, c.message+"; "+message
-	return c
-}
-
-func notAccepted(reason, message string) condition {
-	return condition{appv1.ConditionAccepted, metav1.ConditionFalse, reason, message}
-}
-
-func resolvedRefs() condition {
-	return condition{
-		appv1.ConditionResolvedRefs, metav1.ConditionTrue, ReasonResolvedRefs, "everything that is named exists and can be used",
-	}
+func isFalse(kind, reason, message string) condition {
+	return condition{kind, metav1.ConditionFalse, reason, message}
 }
 
 func unknownRefs(message string) condition {
 	return condition{appv1.ConditionResolvedRefs, metav1.ConditionUnknown, ReasonTooManyProblems, message}
 }
 
-func unresolvedRefs(reason, message string) condition {
-	return condition{appv1.ConditionResolvedRefs, metav1.ConditionFalse, reason, message}
-}
-
-func programmed(message string) condition {
-	return condition{appv1.ConditionProgrammed, metav1.ConditionTrue, ReasonProgrammed, message}
-}
-
 // programmedBut is Programmed for a Gateway whose address is still to come. The proxies do what the spec says.
-func programmedBut(message string, gateway *appv1.Gateway, service *corev1.Service) condition {
-	c := programmed(fmt.Sprintf("%s; the load balancer of Service %s has no address yet: if it stays so, look at the events of the "+
-		"Service, or set another spec.service.type", message, service.Name))
+func programmedBut(ready string, gateway *appv1.Gateway, service *corev1.Service) condition {
+	message := fmt.Sprintf("%s; the load balancer of Service %s has no address yet: if it stays so, look at the events of the "+
+		"Service, or set another spec.service.type", ready, service.Name)
 	if address := gateway.Spec.Service.Address; address != "" {
-		c.message = fmt.Sprintf("%s; Service %s does not have the address %s yet: if it stays so, look at the events of the Service, "+
-			"or set another spec.service.address", message, service.Name, address)
+		message = fmt.Sprintf("%s; Service %s does not have the address %s yet: if it stays so, look at the events of the Service, "+
+			"or set another spec.service.address", ready, service.Name, address)
 	}
-	c.reason = ReasonAddressNotAssigned
-	return c
+	return isTrue(appv1.ConditionProgrammed, ReasonAddressNotAssigned, message)
 }
 
 // asReady copies Programmed as Ready. Without a condition Ready, kstatus and the tools built on it take an object for
@@ -150,26 +128,6 @@ func programmedBut(message string, gateway *appv1.Gateway, service *corev1.Servi
 func asReady(programmed condition) condition {
 	programmed.kind = appv1.ConditionReady
 	return programmed
-}
-
-func inShadow(message string) condition {
-	return condition{appv1.ConditionShadow, metav1.ConditionTrue, ReasonShadow, "what these would refuse is let through: " + message}
-}
-
-func pending(message string) condition {
-	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, ReasonPending, message}
-}
-
-func noReadyProxies(message string) condition {
-	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, ReasonNoReadyProxies, message}
-}
-
-func loadFailed(message string) condition {
-	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, ReasonLoadFailed, message}
-}
-
-func childFailed(failure ChildFailure) condition {
-	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, failure.Reason, failure.Message}
 }
 
 // stamp adds what all conditions of a status share: the Gateway's generation, and the time of those whose status

@@ -99,17 +99,18 @@ func describe(gateway *appv1.Gateway, problem *appv1.ProxyProblem) string {
 // else.
 func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, reports reports, observed Observed) condition {
 	if observed.Failure != nil {
-		return childFailed(*observed.Failure)
+		return isFalse(appv1.ConditionProgrammed, observed.Failure.Reason, observed.Failure.Message)
 	}
 	if len(observed.Refused) > 0 {
-		return childFailed(ChildFailure{ReasonNotAllowed, "the Service or the pods are not as the spec says: see Accepted"})
+		return isFalse(appv1.ConditionProgrammed, ReasonNotAllowed, "the Service or the pods are not as the spec says: see Accepted")
 	}
 	ready, missing := len(proxies.ready), observed.Pods.Missing
 	if missing != "" {
 		missing = "; " + missing
 	}
 	if ready == 0 {
-		return noReadyProxies(whyNoneReady(gateway, proxies, reports, observed.Pods.Wanted) + missing)
+		why := whyNoneReady(gateway, proxies, reports, observed.Pods.Wanted)
+		return isFalse(appv1.ConditionProgrammed, ReasonNoReadyProxies, why+missing)
 	}
 	current, failed, waiting := 0, "", ""
 	for _, pod := range proxies.ready {
@@ -130,13 +131,13 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, reports reports,
 	case current == ready && behind == "" && lacksAddress(gateway, observed.Service):
 		return programmedBut(message, gateway, observed.Service)
 	case current == ready && behind == "":
-		return programmed(message)
+		return isTrue(appv1.ConditionProgrammed, ReasonProgrammed, message)
 	case current == ready:
-		return pending(message + "; " + behind + missing)
+		return isFalse(appv1.ConditionProgrammed, ReasonPending, message+"; "+behind+missing)
 	case failed != "":
-		return loadFailed(message + failed)
+		return isFalse(appv1.ConditionProgrammed, ReasonLoadFailed, message+failed)
 	}
-	return pending(message + waiting + missing)
+	return isFalse(appv1.ConditionProgrammed, ReasonPending, message+waiting+missing)
 }
 
 // lagging names a proxy that is not ready and may become so with an older generation, "" if there is none.

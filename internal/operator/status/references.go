@@ -20,18 +20,19 @@ const maxListed = 5
 // checkAccepted reports what the administrator forbids, then a summary of the problems, and then possible mistakes.
 // total is the number of the Gateway's routes.
 func checkAccepted(refused []string, problems []model.Problem, unused []string, total int) condition {
+	const served = "every route is served"
 	switch {
 	case len(refused)+len(problems)+len(unused) == 0:
-		return accepted()
+		return isTrue(appv1.ConditionAccepted, ReasonAccepted, served)
 	case len(refused)+len(problems) == 0:
-		return acceptedBut(ReasonUnusedBackend, list(unused))
+		return isTrue(appv1.ConditionAccepted, ReasonUnusedBackend, served+"; "+list(unused))
 	}
 	reason := ReasonNotAllowed
 	if len(refused) == 0 {
 		reason = string(problems[0].Reason)
 	}
 	messages := slices.Concat(refused, summary(problems, total), unused)
-	return notAccepted(reason, list(messages))
+	return isFalse(appv1.ConditionAccepted, reason, list(messages))
 }
 
 // references returns what the routes and listeners name, each once and in order.
@@ -101,11 +102,11 @@ func checkRefs(unresolved []model.Problem, reported reported) condition {
 	}
 	switch {
 	case reason != "":
-		return unresolvedRefs(reason, list(messages))
+		return isFalse(appv1.ConditionResolvedRefs, reason, list(messages))
 	case reported.omitted != "":
 		return unknownRefs(reported.omitted)
 	}
-	return resolvedRefs()
+	return isTrue(appv1.ConditionResolvedRefs, ReasonResolvedRefs, "everything that is named exists and can be used")
 }
 
 func backendsWithTLS(gateway *appv1.Gateway) map[model.Backend]bool {

@@ -80,7 +80,7 @@ func listenerStatuses(gateway *appv1.Gateway, routes tree.Map[*model.Route], unr
 			for _, problem := range problems {
 				messages = append(messages, problem.message)
 			}
-			at.set(&status.Conditions, before[name].Conditions, unresolvedRefs(problems[0].reason, truncate(list(messages), maxRouteMessage)))
+			at.set(&status.Conditions, before[name].Conditions, isFalse(appv1.ConditionResolvedRefs, problems[0].reason, truncate(list(messages), maxRouteMessage)))
 		} else if reported.unlisted[string(name)] {
 			at.set(&status.Conditions, before[name].Conditions, unknownRefs(reported.omitted))
 		}
@@ -98,7 +98,7 @@ func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Proble
 	}
 	var statuses []appv1.RouteStatus
 	places := map[routeKey]int{}
-	add := func(problems []model.Problem, newCondition func(reason, message string) condition) {
+	add := func(problems []model.Problem, kind string) {
 		ofRoute := map[routeKey][]model.Problem{}
 		var keys []routeKey
 		for _, problem := range problems {
@@ -121,12 +121,12 @@ func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Proble
 				places[key] = place
 				statuses = append(statuses, appv1.RouteStatus{Kind: key.kind, Name: appv1.Name(key.name)})
 			}
-			c := newCondition(string(ofRoute[key][0].Reason), truncate(list(messagesOf(ofRoute[key])), maxRouteMessage))
+			c := isFalse(kind, string(ofRoute[key][0].Reason), truncate(list(messagesOf(ofRoute[key])), maxRouteMessage))
 			at.set(&statuses[place].Conditions, before[key].Conditions, c)
 		}
 	}
-	add(unaccepted, notAccepted)
-	add(unresolved, unresolvedRefs)
+	add(unaccepted, appv1.ConditionAccepted)
+	add(unresolved, appv1.ConditionResolvedRefs)
 	return statuses
 }
 

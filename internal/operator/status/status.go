@@ -84,7 +84,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 		asReady(programmed),
 	}
 	if shadow := filtersInShadow(gateway, observed.Routes); len(shadow) > 0 {
-		conditions = append(conditions, inShadow(list(shadow)))
+		conditions = append(conditions, isTrue(appv1.ConditionShadow, ReasonShadow, "what these would refuse is let through: "+list(shadow)))
 	}
 	for _, c := range conditions {
 		at.set(&status.Conditions, gateway.Status.Conditions, c)
