@@ -26,6 +26,22 @@ const (
 	hangingSeconds = 5
 )
 
+// sidecar is a native sidecar that runs a program of ours, which logs to standard error.
+func sidecar(name, program string, options Options, args ...string) *corev1ac.ContainerApplyConfiguration {
+	log := "-logtostderr"
+	if options.JSONLogs {
+		log = "-log-format=json"
+	}
+	return corev1ac.Container().
+		WithName(name).
+		WithImage(options.AgentImage).
+		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
+		WithCommand(program).
+		WithArgs(args...).
+		WithArgs(log).
+		WithSecurityContext(restricted())
+}
+
 // keeper is the native sidecar that checks certificates and passes them on: pairs to HAProxy, certificates without keys
 // to the agent. It tells HAProxy whether users may log in, and connects to endpoints whose certificates HAProxy cannot
 // verify. It starts before both, holds no API token, and listens to HAProxy alone.
@@ -33,16 +49,10 @@ func keeper(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApply
 	if !mounted.HasKeys() {
 		return nil
 	}
-	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
-		WithName(proxypod.KeysContainer).
-		WithImage(options.AgentImage).
-		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
-		WithCommand("/gateway-keys").
-		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
-			"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-relay-socket="+proxypod.RelaySocket).
-		WithArgs(logArgs(options)...).
+	return []*corev1ac.ContainerApplyConfiguration{sidecar(proxypod.KeysContainer, "/gateway-keys", options,
+		"-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
+		"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-relay-socket="+proxypod.RelaySocket).
 		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
-		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(secretsVolume, secretsDir).WithReadOnly(true),
 			mount(keysVolume, proxypod.HAProxyCertificatesDir),
@@ -58,15 +68,9 @@ func login(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyC
 	if len(mounted.Logins) == 0 {
 		return nil
 	}
-	container := corev1ac.Container().
-		WithName(proxypod.LoginContainer).
-		WithImage(options.AgentImage).
-		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
-		WithCommand("/gateway-login").
-		WithArgs("-secrets-dir="+loginsDir, "-authorities-dir="+proxypod.AuthoritiesDir, "-socket="+proxypod.LoginSocket).
-		WithArgs(logArgs(options)...).
+	container := sidecar(proxypod.LoginContainer, "/gateway-login", options,
+		"-secrets-dir="+loginsDir, "-authorities-dir="+proxypod.AuthoritiesDir, "-socket="+proxypod.LoginSocket).
 		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
-		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(loginsVolume, loginsDir).WithReadOnly(true),
 			mount(loginRunVolume, proxypod.LoginRunDir),
@@ -83,17 +87,10 @@ func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApp
 	if !mounted.WAF {
 		return nil
 	}
-	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
-		WithName(proxypod.WAFContainer).
-		WithImage(options.AgentImage).
-		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
-		WithCommand("/gateway-waf").
-		WithArgs("-socket=" + proxypod.WAFSocket).
-		WithArgs(logArgs(options)...).
+	return []*corev1ac.ContainerApplyConfiguration{sidecar(proxypod.WAFContainer, "/gateway-waf", options, "-socket="+proxypod.WAFSocket).
 		WithResources(sidecarResources("10m", "64Mi", "512Mi")).
 		WithStartupProbe(corev1ac.Probe().WithExec(corev1ac.ExecAction().WithCommand("/gateway-waf", "-ask", "-socket="+proxypod.WAFSocket)).
 			WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
-		WithSecurityContext(restricted()).
 		WithVolumeMounts(mount(wafRunVolume, proxypod.WAFRunDir))}
 }
 
@@ -101,13 +98,7 @@ func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApp
 // /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
 // and no key, which HAProxy's container does.
 func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *corev1ac.ContainerApplyConfiguration {
-	return corev1ac.Container().
-		WithName(agentContainer).
-		WithImage(options.AgentImage).
-		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
-		WithCommand("/gateway-agent").
-		WithArgs("-gateway="+gateway.Name).
-		WithArgs(logArgs(options)...).
+	return sidecar(agentContainer, "/gateway-agent", options, "-gateway="+gateway.Name).
 		WithArgs(mountArgs(mounted)...).
 		WithEnv(nodeAddresses(gateway)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid"),
@@ -118,7 +109,6 @@ func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *co
 		WithReadinessProbe(probe("/readyz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
 		WithLivenessProbe(probe("/healthz", proxypod.HealthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).
-		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(configVolume, configDir),
 			mount(runVolume, runDir),
@@ -134,14 +124,6 @@ func nodeAddresses(gateway *appv1.Gateway) []*corev1ac.EnvVarApplyConfiguration 
 		return nil
 	}
 	return []*corev1ac.EnvVarApplyConfiguration{fromPod("HOST_IPS", "status.hostIPs"), fromPod("POD_IPS", "status.podIPs")}
-}
-
-// logArgs make a program log to standard error.
-func logArgs(options Options) []string {
-	if options.JSONLogs {
-		return []string{"-log-format=json"}
-	}
-	return []string{"-logtostderr"}
 }
 
 // haproxy is the proxy itself, as master and worker. It declares no listener ports but those of the node: others change

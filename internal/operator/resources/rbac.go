@@ -31,43 +31,24 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithRules(
-			rbacv1ac.PolicyRule().
-				WithAPIGroups(appv1.GroupName).
-				WithResources("gateways").
-				WithResourceNames(gateway.Name).
-				WithVerbs("list", "watch"),
-			rbacv1ac.PolicyRule().
-				WithAPIGroups(appv1.GroupName).
-				WithResources("gatewayproxies").
-				WithVerbs("create", "patch"),
-			rbacv1ac.PolicyRule().
-				WithAPIGroups(appv1.GroupName).
-				WithResources("gatewayproxies/status").
-				WithVerbs("patch"),
-			rbacv1ac.PolicyRule().
-				WithAPIGroups("").
-				WithResources("services").
-				WithVerbs("list", "watch"),
-			rbacv1ac.PolicyRule().
-				WithAPIGroups("discovery.k8s.io").
-				WithResources("endpointslices").
-				WithVerbs("list", "watch"),
+			rule(appv1.GroupName, "gateways").WithResourceNames(gateway.Name).WithVerbs("list", "watch"),
+			rule(appv1.GroupName, "gatewayproxies").WithVerbs("create", "patch"),
+			rule(appv1.GroupName, "gatewayproxies/status").WithVerbs("patch"),
+			rule("", "services").WithVerbs("list", "watch"),
+			rule("discovery.k8s.io", "endpointslices").WithVerbs("list", "watch"),
 		)
 	if parent := proxypod.Parent(gateway); parent != "" {
-		role.WithRules(rbacv1ac.PolicyRule().
-			WithAPIGroups(gatewayv1.GroupName).
-			WithResources("gateways").
-			WithResourceNames(parent).
-			WithVerbs("list", "watch"))
+		role.WithRules(rule(gatewayv1.GroupName, "gateways").WithResourceNames(parent).WithVerbs("list", "watch"))
 	}
 	groups := attachedResources(gateway)
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		role.WithRules(rbacv1ac.PolicyRule().
-			WithAPIGroups(group).
-			WithResources(groups[group]...).
-			WithVerbs("list", "watch"))
+		role.WithRules(rule(group, groups[group]...).WithVerbs("list", "watch"))
 	}
 	return role
+}
+
+func rule(group string, resources ...string) *rbacv1ac.PolicyRuleApplyConfiguration {
+	return rbacv1ac.PolicyRule().WithAPIGroups(group).WithResources(resources...)
 }
 
 // attachedResources are the resources that agents watch in the Gateway's namespace, by their group. For other
