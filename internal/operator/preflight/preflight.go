@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,9 +44,8 @@ type Permission struct {
 }
 
 var (
-	read   = []string{"list", "watch"}
-	update = []string{"update"}
-	write  = []string{"get", "list", "watch", "create", "patch"}
+	read  = []string{"list", "watch"}
+	write = []string{"get", "list", "watch", "create", "patch"}
 	// replace is what is done, besides, with what is made of Ingresses.
 	replace = []string{"get", "create", "patch", "delete"}
 )
@@ -69,35 +69,22 @@ var Permissions = []Permission{
 
 // ClusterPermissions are what the operator needs, besides, to look after the Gateway API. It does if it works in all
 // namespaces.
-var ClusterPermissions = []Permission{
+var ClusterPermissions = slices.Concat([]Permission{
 	{"", "namespaces", read},
 	{appv1.GroupName, "gateways", []string{"create", "patch", "delete"}},
 	{appv1.GroupName, "gatewayconfigs", read},
 	{appv1.GroupName, "routefilters", read},
-	{appv1.GroupName, "backendpolicies", read},
-	{appv1.GroupName, "backendpolicies/status", update},
 	{"rbac.authorization.k8s.io", "rolebindings", []string{"delete"}},
-	{gatewayv1.GroupName, "gatewayclasses", read},
-	{gatewayv1.GroupName, "gatewayclasses/status", update},
-	{gatewayv1.GroupName, "gateways", read},
-	{gatewayv1.GroupName, "gateways/status", update},
-	{gatewayv1.GroupName, "listenersets", read},
-	{gatewayv1.GroupName, "listenersets/status", update},
-	{gatewayv1.GroupName, "httproutes", read},
-	{gatewayv1.GroupName, "httproutes/status", update},
-	{gatewayv1.GroupName, "grpcroutes", read},
-	{gatewayv1.GroupName, "grpcroutes/status", update},
-	{gatewayv1.GroupName, "tlsroutes", read},
-	{gatewayv1.GroupName, "tlsroutes/status", update},
-	{gatewayv1.GroupName, "tcproutes", read},
-	{gatewayv1.GroupName, "tcproutes/status", update},
-	{gatewayv1.GroupName, "udproutes", read},
-	{gatewayv1.GroupName, "udproutes/status", update},
-	{gatewayv1.GroupName, "backendtlspolicies", read},
-	{gatewayv1.GroupName, "backendtlspolicies/status", update},
 	{gatewayv1.GroupName, "referencegrants", read},
-	{v1alpha1.GroupName, "xtelemetrypolicies", read},
-	{v1alpha1.GroupName, "xtelemetrypolicies/status", update},
+}, withStatus(appv1.GroupName, "backendpolicies"), withStatus(v1alpha1.GroupName, "xtelemetrypolicies"), withStatus(gatewayv1.GroupName,
+	"gatewayclasses", "gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes", "backendtlspolicies"))
+
+// withStatus are the permissions for objects that are read, and whose status is written.
+func withStatus(group string, resources ...string) (all []Permission) {
+	for _, resource := range resources {
+		all = append(all, Permission{group, resource, read}, Permission{group, resource + "/status", []string{"update"}})
+	}
+	return all
 }
 
 // LeasePermissions are what leader election needs in the namespace of the lease.
@@ -206,26 +193,18 @@ func missingError(missing []string, manifests string) error {
 
 // checkKinds returns which of our kinds the API server does not know, or why it does not list them.
 func checkKinds(ctx context.Context, gateways clientset.Interface, options Options) error {
-	api, one := gateways.AppV1(), metav1.ListOptions{Limit: 1}
-	kinds := []struct {
-		name    string
-		cluster bool
-		list    func() error
-	}{
-		{"Gateways", false, listing(ctx, api.Gateways(options.Namespace).List, one)},
-		{"GatewayProxies", false, listing(ctx, api.GatewayProxies(options.Namespace).List, one)},
-		{"GatewayConfigs", true, listing(ctx, api.GatewayConfigs(options.Namespace).List, one)},
-		{"RouteFilters", true, listing(ctx, api.RouteFilters(options.Namespace).List, one)},
-		{"BackendPolicies", true, listing(ctx, api.BackendPolicies(options.Namespace).List, one)},
+	api := gateways.AppV1()
+	kinds := map[string]error{"Gateways": list(ctx, api.Gateways(options.Namespace)), "GatewayProxies": list(ctx, api.GatewayProxies(options.Namespace))}
+	if options.Namespace == "" {
+		kinds["GatewayConfigs"] = list(ctx, api.GatewayConfigs(""))
+		kinds["RouteFilters"] = list(ctx, api.RouteFilters(""))
+		kinds["BackendPolicies"] = list(ctx, api.BackendPolicies(""))
 	}
 	var absent []string
-	for _, kind := range kinds {
-		if kind.cluster && options.Namespace != "" {
-			continue
-		}
-		switch err := kind.list(); {
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		switch err := kinds[kind]; {
 		case apierrors.IsNotFound(err):
-			absent = append(absent, kind.name)
+			absent = append(absent, kind)
 		case err != nil:
 			return explain(err, options)
 		}
@@ -237,14 +216,12 @@ func checkKinds(ctx context.Context, gateways clientset.Interface, options Optio
 		options.Server, strings.Join(absent, ", "))
 }
 
-// listing returns a function that lists objects and returns only the error.
-func listing[L any](
-	ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions,
-) func() error {
-	return func() error {
-		_, err := list(ctx, options)
-		return err
-	}
+// list lists an object, and returns only the error.
+func list[L any](ctx context.Context, client interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+}) error {
+	_, err := client.List(ctx, metav1.ListOptions{Limit: 1})
+	return err
 }
 
 // denied returns those of the permissions that the operator does not have in a namespace, for people to read.
