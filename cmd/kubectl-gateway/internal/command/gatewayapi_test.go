@@ -75,7 +75,7 @@ func TestExplainGatewayAPI(t *testing.T) {
 		{[]string{"own", "http://x.test/asked"}, 0, []string{"ExternalAuth: Service team/api:80 at /check/... has to answer 200, else"}},
 		{[]string{"own", "http://x.test/copied"}, 0, []string{"filter    copies: 12.5% of the requests, to Service team/api:80\n"}},
 		{[]string{"own", "http://x.test/"}, 3, []string{
-			"500: the rule has no backend", "HTTPRoute team/refused: requests for rules[0] are answered with 500: externalAuth.protocol GRPC is not supported: use HTTP",
+			"500: the rule cannot be carried out: see the warnings", "HTTPRoute team/refused: requests for rules[0] are answered with 500: externalAuth.protocol GRPC is not supported: use HTTP",
 		}},
 	} {
 		result := clitest.Run(t, "", append([]string{"explain", "-f", file}, test.args...)...)
@@ -125,7 +125,7 @@ func TestRouteFilters(t *testing.T) {
 	}
 	explain("http://guarded.example.com/", "--client-address", "10.0.0.1").Want(t, 0, "ClientAddress: clients from 10.0.0.0/8", "10 requests per minute", "filter    Cache: answers are stored")
 	explain("http://guarded.example.com/", "--client-address", "192.0.2.1").Want(t, 3, "403: ClientAddress: 192.0.2.1 is in no range that is allowed")
-	explain("http://guarded.example.com/none").Want(t, 3, "500: the rule has no backend", "rules[1].filters[0]: there is no RouteFilter team/none")
+	explain("http://guarded.example.com/none").Want(t, 3, "500: the rule cannot be carried out: see the warnings", "rules[1].filters[0]: there is no RouteFilter team/none")
 	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "filters.map").Want(t, 0, "cache=1&client=1&", "limit=HTTPRoute/team/guarded/0&limit.minute=10&")
 
 	wrong := clitest.WriteFile(t, "wrong.yaml", apiObjects+strings.Replace(filterObjects, "type: RateLimit, rateLimit: {limits: [{requests: 10, unit: Minute}]}", "type: CORS, cors: {allowOrigins: ['*']}", 1))

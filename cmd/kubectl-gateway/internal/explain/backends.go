@@ -9,6 +9,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -32,7 +33,7 @@ type Backend struct {
 }
 
 // follow describes what a rule does with a matching request.
-func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule, r request) {
+func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule, problems []model.Problem, r request) {
 	if listener.TLS != nil && listener.TLS.ClientRequired {
 		e.Filters = append(e.Filters, "client: has to show a certificate")
 	}
@@ -53,12 +54,21 @@ func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routi
 	case answer != "":
 		e.Answer = answer
 	case len(rule.Targets) == 0 && e.Listener.Protocol == "HTTP", len(rule.Targets) == 0 && e.Listener.Protocol == "HTTPS":
-		e.refuse("500: the rule has no backend")
+		e.refuse("500: %s", withoutBackend(rule, problems))
 	case len(rule.Targets) == 0:
 		e.refuse("the connection is closed: the route has no backend")
 	default:
 		e.share(site, input, listener, rule)
 	}
+}
+
+// withoutBackend returns why a rule has no backend: it names none, or its route has a part that cannot be carried out.
+func withoutBackend(rule *routing.Rule, problems []model.Problem) string {
+	isOfRoute := func(p model.Problem) bool { return p.RouteKind == rule.Kind && p.Route == rule.Route }
+	if slices.ContainsFunc(problems, isOfRoute) {
+		return "the rule cannot be carried out: see the warnings"
+	}
+	return "the rule has no backend"
 }
 
 // isPreflight reports whether it is a CORS preflight request.

@@ -13,7 +13,7 @@ import (
 )
 
 const long = `Show what happens to a request: its listener, route, rule and filters, its backends with their shares and endpoints, and
-why more specific rules do not match. The matcher is the one that HAProxy is tested against.
+why other rules do not get it. The matcher is the one that HAProxy is tested against.
 
 With -f, no cluster is needed: Services that the file lacks are assumed to exist. Only the given headers count, and
 X-Forwarded-Host, -Port and -Proto, as the proxy sets them. Passwords and tokens are not checked. The exit code is 3 if
@@ -89,7 +89,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 		const warning = "%s: explain does not know who the client is: it is taken for one of spec.trustedProxies, whose X-Forwarded headers count"
 		c.Warn(warning, site.Name())
 	}
-	e := explain(site, table, r, c.limit)
+	e := explain(site, table, refused, r, c.limit)
 	if err := c.print(e); err != nil {
 		return err
 	}

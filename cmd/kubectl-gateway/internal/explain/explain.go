@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/tree"
 )
@@ -24,8 +26,8 @@ type Explanation struct {
 	Route string `json:"route,omitempty"`
 	Rule  *int   `json:"rule,omitempty"`
 	Match string `json:"match,omitempty"`
-	// Passed are the more specific ones that the request does not meet, More is how many more there are, and OtherHosts
-	// how many are for other hosts.
+	// Passed are the more specific ones that the request does not meet, and those with the same match that come later.
+	// More is how many more there are, and OtherHosts how many are for other hosts.
 	Passed     []Passed `json:"passed,omitempty"`
 	More       int      `json:"more,omitempty"`
 	OtherHosts int      `json:"otherHosts,omitempty"`
@@ -46,14 +48,14 @@ type Listener struct {
 	Hostname string `json:"hostname,omitempty"`
 }
 
-// Passed is an entry that a request does not match.
+// Passed is an entry that does not get a request.
 type Passed struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
 // Explain returns what happens to a request. It names up to limit entries that do not match.
-func explain(site *cli.Site, table routing.Table, r request, limit int) *Explanation {
+func explain(site *cli.Site, table routing.Table, refused []model.Problem, r request, limit int) *Explanation {
 	e := &Explanation{Gateway: site.Name(), Request: r.text, Unread: site.Unread}
 	host, ok := e.checkRequest(table, &r)
 	if !ok {
@@ -71,7 +73,8 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 		r.forward(listener, isTrusted(table))
 	}
 	match, found := table.Match(r.Request)
-	e.passBy(listener, match.Entry, r.Request, limit)
+	later := outrun(site, match, r.Request)
+	e.passBy(listener, match.Entry, r.Request, later, limit)
 	switch {
 	case match.TooLong:
 		return e.refuse("400: a value of the request is too long to be compared with the regular expressions for its host and path")
@@ -84,7 +87,7 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 	if e.Route = match.Rule.Route; e.Route != "" {
 		e.Rule = &match.Rule.Index
 	}
-	e.follow(site, input, listener, match.Rule, r)
+	e.follow(site, input, listener, match.Rule, refused, r)
 	return e
 }
 
@@ -182,10 +185,10 @@ func isMoreSpecific(a, b string) bool {
 	return b == "" || strings.HasPrefix(b, "*.") && len(a) > len(b) && strings.HasSuffix(a, b[1:])
 }
 
-// passBy notes the entries before the matching one. Those of other hosts are only counted.
-func (e *Explanation) passBy(listener *routing.Listener, met *routing.Entry, r routing.Request, limit int) {
+// passBy notes the entries before the matching one, after what comes later. Those of other hosts are only counted.
+func (e *Explanation) passBy(listener *routing.Listener, met *routing.Entry, r routing.Request, later []Passed, limit int) {
 	path, _ := routing.CanonicalPath(r.Path)
-	var close, far []Passed
+	close, far := later, []Passed(nil)
 	for entry := range listener.Entries() {
 		if entry == met {
 			break
@@ -209,6 +212,39 @@ func (e *Explanation) passBy(listener *routing.Listener, met *routing.Entry, r r
 			e.More++
 		}
 	}
+}
+
+// outrun returns the rules with the same match as the one that gets a request. A table lacks them, so each is compiled
+// alone.
+func outrun(site *cli.Site, got routing.Match, r routing.Request) []Passed {
+	if got.Entry == nil || got.Rule.Route == "" {
+		return nil
+	}
+	var later []Passed
+	for route := range site.Model().Routes.Values() {
+		for i := range route.Rules {
+			if route.Kind == got.Rule.Kind && route.Name == got.Rule.Route && i == got.Rule.Index {
+				continue
+			}
+			one, alone := *site.Model(), *route
+			alone.Rules = route.Rules[i : i+1]
+			one.Routes = tree.Of(map[string]*model.Route{"": &alone})
+			table, _ := routing.Compile(&one, filters.Problem)
+			if other, ok := table.Match(r); ok && other.Listener == got.Listener && isSameMatch(other.Entry, got.Entry) {
+				later = append(later, Passed{
+					What: fmt.Sprintf("route %s rules[%d]: %s", route.Name, i, describe(other.Entry)),
+					Why:  fmt.Sprintf("route %s rules[%d] has the same match, and comes first", got.Rule.Route, got.Rule.Index),
+				})
+			}
+		}
+	}
+	return later
+}
+
+// isSameMatch reports whether two entries are for the same requests.
+func isSameMatch(a, b *routing.Entry) bool {
+	return a.Hostname == b.Hostname && a.PathType == b.PathType && a.Path == b.Path && a.Method == b.Method && a.Session == b.Session &&
+		slices.Equal(a.Headers, b.Headers) && slices.Equal(a.Query, b.Query)
 }
 
 // maxHosts is how many hosts a message names.
