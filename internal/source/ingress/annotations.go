@@ -197,7 +197,7 @@ const (
 	redirects  = "RequestRedirect. One with variables is closed, but for $host, $scheme and $request_uri"
 	withCopies = "copies have the host of the request, and its body of up to 15 KiB"
 	noSnippets = "there are no snippets: say with fields what it does, if there are any for it"
-	noTraces   = "there are no traces; trace headers of clients are passed on"
+	noTraces   = "there are no traces unless you add tracing to the GatewayConfig; trace headers of clients are passed on"
 )
 
 // otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those
