@@ -27,9 +27,6 @@ var apiKey = filter{
 	guard: "APIKey", param: "apikey", mayStay: true,
 	isUsed: hasAPIKey,
 	names: func(rule *routing.Rule) []string {
-		if rule.APIKey == nil {
-			return nil
-		}
 		names := []string{"client " + rule.APIKey.ClientHeader}
 		for _, place := range rule.APIKey.From {
 			names = append(names, "key in "+keyParam(place))
@@ -38,9 +35,6 @@ var apiKey = filter{
 	},
 	encode: func(in Input, p *params) {
 		key := in.Rule.APIKey
-		if key == nil {
-			return
-		}
 		p.set("apikey", key.Secret)
 		for _, place := range key.From {
 			p.set(keyParam(place), "1")
@@ -56,9 +50,6 @@ var apiKey = filter{
 	},
 	rules: keyRules,
 	describe: func(rule *routing.Rule) []string {
-		if rule.APIKey == nil {
-			return nil
-		}
 		var places []string
 		for _, place := range rule.APIKey.From {
 			places = append(places, string(place.In)+" "+place.Name)

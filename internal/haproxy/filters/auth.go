@@ -92,9 +92,6 @@ var auth = filter{
 	isUsed: func(rule *routing.Rule) bool { return rule.ExternalAuth != nil },
 	encode: func(in Input, p *params) {
 		auth := in.Rule.ExternalAuth
-		if auth == nil {
-			return
-		}
 		if in.Rule.Shadows("ExternalAuth") {
 			drops(p, "auth", auth.ResponseHeaders)
 		}
@@ -129,9 +126,6 @@ var auth = filter{
 	add: addQuestions,
 	describe: func(rule *routing.Rule) []string {
 		auth := rule.ExternalAuth
-		if auth == nil {
-			return nil
-		}
 		at, status := auth.Path, "2xx"
 		if auth.Repeat {
 			at, status = auth.Path+"/...", "200"

@@ -44,9 +44,6 @@ var authz = filter{
 	},
 	check: checkAuthorization,
 	encode: func(in Input, p *params) {
-		if in.Rule.Authorization == nil {
-			return
-		}
 		claims := authorizationClaims(in.Rule)
 		letters, expressions := "D", []string{`\n(?![^\n]*+\n[0-9A-F]*+\n[^\n]*+\n/[^\n]*+\n` + strings.Repeat(anyClaim, len(claims)) + `\z)`}
 		for i := range in.Rule.Authorization.Rules {
@@ -69,9 +66,6 @@ var authz = filter{
 		}, env.refuse(403, "the request is not allowed", "", has("authz")+" !{ "+param("authz")+",bytes(txn.authz_rule,1) -m str A }"))}
 	},
 	describe: func(rule *routing.Rule) []string {
-		if rule.Authorization == nil {
-			return nil
-		}
 		texts := make([]string, len(rule.Authorization.Rules))
 		for i := range texts {
 			texts[i] = authorizationText(&rule.Authorization.Rules[i])
@@ -100,9 +94,6 @@ const maxAuthorization = 8000
 
 // checkAuthorization returns what is wrong with an Authorization.
 func checkAuthorization(rule *routing.Rule) string {
-	if rule.Authorization == nil {
-		return ""
-	}
 	claims := authorizationClaims(rule)
 	for i := range rule.Authorization.Rules {
 		one := &rule.Authorization.Rules[i]

@@ -22,14 +22,13 @@ var bandwidth = filter{
 	mayStay: true,
 	isUsed:  limitsBandwidth,
 	encode: func(in Input, p *params) {
-		if limit := in.Rule.Bandwidth; limit != nil {
-			for _, one := range []struct {
-				name  string
-				value int64
-			}{{"up", limit.Request}, {"down", limit.Response}, {"from", limit.MinResponse}} {
-				if one.value > 0 {
-					p.set(one.name, strconv.FormatInt(one.value, 10))
-				}
+		limit := in.Rule.Bandwidth
+		for _, one := range []struct {
+			name  string
+			value int64
+		}{{"up", limit.Request}, {"down", limit.Response}, {"from", limit.MinResponse}} {
+			if one.value > 0 {
+				p.set(one.name, strconv.FormatInt(one.value, 10))
 			}
 		}
 	},
@@ -42,10 +41,10 @@ var bandwidth = filter{
 	},
 	describe: func(rule *routing.Rule) []string {
 		limit, all := rule.Bandwidth, []string(nil)
-		if limit != nil && limit.Request > 0 {
+		if limit.Request > 0 {
 			all = append(all, fmt.Sprintf("BandwidthLimit: %d bytes of the request in a second", limit.Request))
 		}
-		if limit != nil && limit.Response > 0 {
+		if limit.Response > 0 {
 			all = append(all, fmt.Sprintf("BandwidthLimit: %d bytes of the answer in a second", limit.Response))
 		}
 		return all

@@ -19,9 +19,6 @@ var basic = filter{
 	isUsed: hasBasic,
 	encode: func(in Input, p *params) {
 		basic := in.Rule.BasicAuth
-		if basic == nil {
-			return
-		}
 		keep := []string{basic.ClientHeader}
 		if basic.ClientHeader == "" {
 			keep = nil
@@ -47,9 +44,6 @@ var basic = filter{
 		config.Sections = append(config.Sections, usersSection(env.Paths))
 	},
 	describe: func(rule *routing.Rule) []string {
-		if rule.BasicAuth == nil {
-			return nil
-		}
 		return []string{fmt.Sprintf("BasicAuth: a user of Secret %s, else 401", rule.BasicAuth.Secret)}
 	},
 }

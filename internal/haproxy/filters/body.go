@@ -50,9 +50,7 @@ var body = filter{
 	guard: bodyGuard, param: "max-body", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.MaxBody != nil },
 	encode: func(in Input, p *params) {
-		if in.Rule.MaxBody != nil {
-			p.set("max-body", strconv.FormatInt(*in.Rule.MaxBody, 10))
-		}
+		p.set("max-body", strconv.FormatInt(*in.Rule.MaxBody, 10))
 	},
 	rules: func(env Env) Rules {
 		isWaitedFor, waits := has("auth.body"), []string(nil)
@@ -89,9 +87,6 @@ var body = filter{
 		)}
 	},
 	describe: func(rule *routing.Rule) []string {
-		if rule.MaxBody == nil {
-			return nil
-		}
 		return []string{fmt.Sprintf("maxRequestBytes: bodies of up to %d bytes, else 413", *rule.MaxBody)}
 	},
 }

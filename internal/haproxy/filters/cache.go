@@ -31,15 +31,13 @@ var cache = filter{
 	mayStay: true,
 	isUsed:  func(rule *routing.Rule) bool { return rule.Cache },
 	check: func(rule *routing.Rule) string {
-		if rule.Cache && rule.KnowsUsers() {
+		if rule.KnowsUsers() {
 			return "Cache would answer all users alike: remove it from the rule, or BasicAuth, APIKey, JWT, OIDC and ExternalAuth"
 		}
 		return ""
 	},
-	encode: func(in Input, p *params) {
-		if in.Rule.Cache {
-			p.set("cache", "1")
-		}
+	encode: func(_ Input, p *params) {
+		p.set("cache", "1")
 	},
 	rules: func(Env) Rules {
 		const (
@@ -100,10 +98,7 @@ var cache = filter{
 			"process-vary on",
 		))
 	},
-	describe: func(rule *routing.Rule) []string {
-		if !rule.Cache {
-			return nil
-		}
+	describe: func(*routing.Rule) []string {
 		return []string{"Cache: answers are stored if they say that they are for all users, and used for requests without Authorization"}
 	},
 }

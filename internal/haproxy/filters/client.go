@@ -39,11 +39,7 @@ var client = filter{
 // init breaks the circle of order, client, and the filters in order.
 func init() {
 	client.isUsed = needsClient
-	client.encode = func(in Input, p *params) {
-		if needsClient(in.Rule) {
-			p.set("client", "1")
-		}
-	}
+	client.encode = func(_ Input, p *params) { p.set("client", "1") }
 	// Who is not known gets no further, unless nobody but guards in shadow wants to know.
 	client.inShadow = func(rule *routing.Rule) bool {
 		return needsClient(rule) && !slices.ContainsFunc(order, func(f *filter) bool {

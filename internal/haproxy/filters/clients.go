@@ -21,9 +21,7 @@ var clients = filter{
 	isUsed:      func(rule *routing.Rule) bool { return rule.Clients != nil },
 	needsClient: func(rule *routing.Rule) bool { return rule.Clients != nil },
 	encode: func(in Input, p *params) {
-		if in.Rule.Clients != nil {
-			p.set("clients", in.Content(ir.AddressesFile, func() []ir.MapEntry { return addressEntries(in.Rule.Clients) }))
-		}
+		p.set("clients", in.Content(ir.AddressesFile, func() []ir.MapEntry { return addressEntries(in.Rule.Clients) }))
 	},
 	rules: func(env Env) Rules {
 		limited := has("clients")
@@ -33,9 +31,6 @@ var clients = filter{
 		}, env.refuse(403, noAccess, "", limited+" !{ var(txn.address),map_beg("+env.Paths.Map(ir.AddressesFile)+") -m str 1 }")...)}
 	},
 	describe: func(rule *routing.Rule) []string {
-		if rule.Clients == nil {
-			return nil
-		}
 		var parts []string
 		if allow := rule.Clients.Allow; len(allow) > 0 {
 			parts = append(parts, "from "+rangesText(allow))

@@ -60,7 +60,8 @@ type filter struct {
 	// rule has it any more.
 	mayStay bool
 	// isUsed reports whether a rule has the filter. Without such a rule there are no lines, and nothing is added, so the
-	// first one takes a reload. nil: the lines are always there.
+	// first one takes a reload. nil: the lines are always there. Only of rules that have the filter, names, check, encode
+	// and describe are asked.
 	isUsed func(rule *routing.Rule) bool
 	// names are what the lines have of a rule: those for rules with the same names are the same. nil: nothing.
 	names func(rule *routing.Rule) []string
@@ -81,6 +82,9 @@ type filter struct {
 	answer   func(rule *routing.Rule) string
 }
 
+// isIn reports whether a rule may have the filter.
+func (f *filter) isIn(rule *routing.Rule) bool { return f.isUsed == nil || f.isUsed(rule) }
+
 // isNeeded reports whether the lines of the filter are needed.
 func (f *filter) isNeeded(env Env) bool {
 	return f.isUsed == nil || slices.ContainsFunc(env.Rules, f.isUsed)
@@ -94,7 +98,7 @@ func Needs(rule *routing.Rule) string {
 		if f.isUsed != nil && f.isUsed(rule) {
 			needs = append(needs, strconv.Itoa(slices.Index(order, f)))
 		}
-		if f.names != nil {
+		if f.names != nil && f.isIn(rule) {
 			needs = append(needs, f.names(rule)...)
 		}
 		if f.isShadow(rule) {
@@ -136,7 +140,7 @@ func Encode(in Input) string {
 	first := ""
 	for _, f := range order {
 		before := len(p)
-		if f.encode != nil {
+		if f.encode != nil && f.isIn(in.Rule) {
 			f.encode(in, &p)
 		}
 		if len(p) > before {
@@ -158,7 +162,7 @@ const maxSize = 10000
 // Problem returns the parts of a rule's filters that cannot be carried out, "" if there are none.
 func Problem(rule *routing.Rule) string {
 	for _, f := range order {
-		if f.check == nil {
+		if f.check == nil || !f.isIn(rule) {
 			continue
 		}
 		if problem := f.check(rule); problem != "" {
@@ -286,7 +290,7 @@ func Describe(rule *routing.Rule) []string {
 		if f.answer != nil && f.answer(rule) != "" {
 			break
 		}
-		if f.describe == nil {
+		if f.describe == nil || !f.isIn(rule) {
 			continue
 		}
 		for _, text := range f.describe(rule) {

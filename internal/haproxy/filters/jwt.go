@@ -43,9 +43,6 @@ var jwt = filter{
 	guard: "JWT", param: "jwt", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.JWT != nil },
 	names: func(rule *routing.Rule) []string {
-		if rule.JWT == nil {
-			return nil
-		}
 		var names []string
 		if len(rule.JWT.Issuers) > 1 {
 			names = append(names, "issuers")
@@ -64,9 +61,6 @@ var jwt = filter{
 	},
 	encode: func(in Input, p *params) {
 		jwt := in.Rule.JWT
-		if jwt == nil {
-			return
-		}
 		if len(jwt.Issuers) == 1 {
 			p.set("jwt", oneIssuer)
 			encodeIssuer(in, &jwt.Issuers[0], p)
@@ -97,9 +91,6 @@ var jwt = filter{
 	},
 	describe: func(rule *routing.Rule) []string {
 		jwt := rule.JWT
-		if jwt == nil {
-			return nil
-		}
 		scopes, issuers := "", make([]string, len(jwt.Issuers))
 		for i := range jwt.Issuers {
 			issuers[i] = jwt.Issuers[i].Name + " for " + strings.Join(jwt.Issuers[i].Audiences, " or ")

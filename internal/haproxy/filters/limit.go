@@ -48,9 +48,7 @@ var limit, userLimit = filter{
 		return slices.ContainsFunc(rule.RateLimits, func(limit routing.RateLimit) bool { return limit.Key == model.ByClientAddress })
 	},
 	encode: func(in Input, p *params) {
-		if len(in.Rule.RateLimits) > 0 {
-			p.set("limit", in.Rule.RateLimitScope())
-		}
+		p.set("limit", in.Rule.RateLimitScope())
 		for _, limit := range in.Rule.RateLimits {
 			// At the end of the period, the oldest requests begin to count less.
 			retry := limit.Period + max(time.Second, limit.Period/time.Duration(limit.Requests))

@@ -32,9 +32,6 @@ var oidc = filter{
 	names:  func(rule *routing.Rule) []string { return oidcClaims.names(rule) },
 	encode: func(in Input, p *params) {
 		oidc := in.Rule.OIDC
-		if oidc == nil {
-			return
-		}
 		settings := oidc.Login
 		p.set("oidc", settings.Secret)
 		p.set("oidc.binding", base64.StdEncoding.EncodeToString([]byte(settings.SessionBinding())))
@@ -52,9 +49,6 @@ var oidc = filter{
 		config.Sections = append(config.Sections, spare(ir.ReloadSettings, "backend "+ir.LoginBackend+" from common", lines...))
 	},
 	describe: func(rule *routing.Rule) []string {
-		if rule.OIDC == nil {
-			return nil
-		}
 		claims := ""
 		for _, required := range rule.OIDC.Claims {
 			claims += "; with " + required.Claim + " of " + strings.Join(required.Values, " or ") + ", else 403"

@@ -23,16 +23,13 @@ var pathRegex = filter{
 	isUsed:  func(rule *routing.Rule) bool { return rule.PathRegex != nil },
 	check: func(rule *routing.Rule) string {
 		isChange := func(change *routing.PathChange) bool { return change != nil }
-		if rule.PathRegex != nil && changesPath(rule, isChange) {
+		if changesPath(rule, isChange) {
 			return "pathRegexRewrite and the path of its URLRewrite or RequestRedirect both change the path: remove one of them"
 		}
 		return ""
 	},
 	encode: func(in Input, p *params) {
 		change := in.Rule.PathRegex
-		if change == nil {
-			return
-		}
 		r, err := regex.NewReplacement(change.Pattern, change.Substitution)
 		if err != nil {
 			return // The rule is refused.
@@ -54,10 +51,7 @@ var pathRegex = filter{
 		}}
 	},
 	describe: func(rule *routing.Rule) []string {
-		if change := rule.PathRegex; change != nil {
-			return []string{fmt.Sprintf("path: %s is replaced by %s", change.Pattern, change.Substitution)}
-		}
-		return nil
+		return []string{fmt.Sprintf("path: %s is replaced by %s", rule.PathRegex.Pattern, rule.PathRegex.Substitution)}
 	},
 }
 

@@ -60,9 +60,6 @@ type rewrittenPart struct {
 }
 
 func rewrittenParts(rule *routing.Rule) []rewrittenPart {
-	if rule.Answers == nil {
-		return nil
-	}
 	return []rewrittenPart{
 		{"location", "header location", rule.Answers.Location},
 		{"domain", "cookie domain", rule.Answers.CookieDomain},
