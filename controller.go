@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -228,7 +227,10 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	}
 	logging.Infof("Looking after Gateways with %d workers", workers)
 	for range workers {
-		running.Go(func() { wait.UntilWithContext(ctx, c.runWorker, time.Second) })
+		running.Go(func() {
+			for c.processNextWorkItem(ctx) {
+			}
+		})
 	}
 	<-ctx.Done()
 	logging.Infof("Stopping: waiting for the workers")
@@ -244,12 +246,6 @@ func (c *Controller) Ready(*http.Request) error {
 	return nil
 }
 
-// runWorker syncs one Gateway after the other until the queue is shut down.
-func (c *Controller) runWorker(ctx context.Context) {
-	for c.processNextWorkItem(ctx) {
-	}
-}
-
 // processNextWorkItem waits for a Gateway and syncs it. It returns false once the queue is shut down.
 func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	name, shutdown := c.queue.Get()
@@ -259,7 +255,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	defer c.queue.Done(name)
 
 	start := time.Now()
-	err := c.syncSafely(ctx, name)
+	err := safely.Within(ctx, syncTimeout, func(ctx context.Context) error { return c.syncHandler(ctx, name) })
 	outdated := children.OnlyOutdated(err)
 	metrics.ObserveSync(time.Since(start), err != nil && !outdated)
 	switch {
@@ -281,14 +277,6 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 // oneLine is the message of an error that may be several joined ones.
 func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
-}
-
-// syncSafely is syncHandler with a time limit, and with a panic as an error. One Gateway must neither end the operator
-// nor block a worker for ever.
-func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) error {
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	return safely.Do(func() error { return c.syncHandler(ctx, name) })
 }
 
 // syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly if it

@@ -158,7 +158,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		return true
 	}
 	tasks := c.drain(first)
-	err := c.syncSafely(ctx, tasks)
+	err := safely.Within(ctx, syncTimeout, func(ctx context.Context) error { return c.sync(ctx, tasks) })
 	for _, task := range tasks {
 		if c.queue.Done(task); err == nil {
 			c.queue.Forget(task)
@@ -171,13 +171,6 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		c.queue.AddRateLimited(rebuild)
 	}
 	return true
-}
-
-// syncSafely is sync with a time limit, and with a panic as an error.
-func (c *Controller) syncSafely(ctx context.Context, tasks []task) error {
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	return safely.Do(func() error { return c.sync(ctx, tasks) })
 }
 
 // sync makes everything as it should be that the tasks matter to. Statuses are written by other goroutines.

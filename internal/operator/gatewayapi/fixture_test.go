@@ -26,6 +26,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	appinformers "gateway/generated/app/informers/externalversions"
 	"gateway/internal/operator/children"
+	"gateway/internal/operator/safely"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -217,7 +218,7 @@ func (f *fixture) syncOnce(ctx context.Context) error {
 		f.controller.queue.Done(next)
 		tasks = append(tasks, next)
 	}
-	err := f.controller.syncSafely(ctx, tasks)
+	err := safely.Do(func() error { return f.controller.sync(ctx, tasks) })
 	if err != nil {
 		f.later[rebuild] = true
 	}

@@ -169,11 +169,9 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	if next == nil {
 		return true
 	}
-	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
 	var made written
-	err := safely.Do(func() (err error) {
-		made, err = next(bounded)
+	err := safely.Within(ctx, syncTimeout, func(ctx context.Context) (err error) {
+		made, err = next(ctx)
 		return err
 	})
 	switch {

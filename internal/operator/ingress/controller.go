@@ -173,7 +173,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	if !c.isReady() { // Fill adds the key
 		return true
 	}
-	switch err := c.syncSafely(ctx); {
+	switch err := safely.Within(ctx, syncTimeout, c.sync); {
 	case err == nil:
 		c.queue.Forget(key)
 	case ctx.Err() == nil:
@@ -183,13 +183,6 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		c.queue.AddRateLimited(key)
 	}
 	return true
-}
-
-// syncSafely is sync with a time limit, and with a panic as an error.
-func (c *Controller) syncSafely(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	return safely.Do(func() error { return c.sync(ctx) })
 }
 
 // sync makes everything as it should be.

@@ -1,9 +1,11 @@
-// Package safely keeps a panic from ending the operator.
+// Package safely keeps a panic, and an API server that does not answer, from ending the work of the operator.
 package safely
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
 // PanicError is a panic.
@@ -24,4 +26,11 @@ func Do(do func() error) (err error) {
 		}
 	}()
 	return do()
+}
+
+// Within is Do with a limit for how long the API server is waited for.
+func Within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return Do(func() error { return do(ctx) })
 }
