@@ -107,6 +107,8 @@ func operate(
 	ctx context.Context, config *rest.Config, options options.Options, watchdog *leaderelection.HealthzAdaptor,
 	started *atomic.Pointer[health.Check],
 ) error {
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.QPS = "gateway-operator", -1
 	// The lease and events are for a client of its own, whose requests fail soon: a renewal has to be tried again
 	// within its deadline.
 	leaseConfig := rest.CopyConfig(config)
@@ -120,7 +122,6 @@ func operate(
 	}); err != nil || ctx.Err() != nil {
 		return err
 	}
-	config = rest.CopyConfig(config)
 	reconnect.Configure(config)
 	kubeClient, gatewayClient, err := clients(config, options.KubeAPIQPS)
 	if err != nil {
@@ -194,8 +195,6 @@ func workOn(ctx context.Context, controller *Controller, routes *gatewayapi.Cont
 // clients returns the two clients, with at most qps requests per second each; 0 or less is no limit.
 func clients(config *rest.Config, qps float64) (kubernetes.Interface, clientset.Interface, error) {
 	config = rest.CopyConfig(config)
-	config.UserAgent = "gateway-operator"
-	config.QPS = -1
 	if qps > 0 {
 		config.QPS, config.Burst = float32(qps), max(1, int(2*qps))
 	}
@@ -237,8 +236,6 @@ func gatewayAPI(
 	if options.Namespace != "" {
 		return nil, nil
 	}
-	config = rest.CopyConfig(config)
-	config.UserAgent, config.QPS = "gateway-operator", -1
 	routes, err := routesclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
@@ -265,8 +262,6 @@ func serveIngresses(
 	if options.IngressNamespace == "" {
 		return nil, nil
 	}
-	config = rest.CopyConfig(config)
-	config.UserAgent, config.QPS = "gateway-operator", -1
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("failed to make a client for what Ingresses become: %w", err)
