@@ -30,7 +30,7 @@ func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.Bac
 	switch {
 	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Service") != "Service":
 		v.no(gatewayv1.RouteReasonInvalidKind, "only Services can be backends, and not objects of kind %s", or(ref.Kind, "Service"))
-	case !t.isGranted(from, corev1.GroupName, "Service", backend.Namespace, backend.Service):
+	case !t.isGranted(from, "Service", backend.Namespace, backend.Service):
 		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s refer to Service %s",
 			backend.Namespace, r.kind, r.GetNamespace(), backend.Service)
 	case backend.Port == 0:

@@ -93,7 +93,7 @@ func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, own
 	switch {
 	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Secret") != "Secret":
 		v.no(invalid, "certificates are in Secrets, not in objects of kind %s", or(ref.Kind, "Secret"))
-	case !t.isGranted(from, corev1.GroupName, "Secret", namespace, string(ref.Name)):
+	case !t.isGranted(from, "Secret", namespace, string(ref.Name)):
 		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use Secret %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
 	}
@@ -177,7 +177,7 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	switch {
 	case ref.Group != corev1.GroupName || ref.Kind != "ConfigMap":
 		v.no(gatewayv1.ListenerReasonInvalidCACertificateKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)
-	case !t.isGranted(from, corev1.GroupName, "ConfigMap", namespace, string(ref.Name)):
+	case !t.isGranted(from, "ConfigMap", namespace, string(ref.Name)):
 		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use ConfigMap %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
 	}

@@ -3,15 +3,16 @@ package gatewayapi
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // reference is the origin of a reference.
 type reference struct{ group, kind, namespace string }
 
-// isGranted reports whether an object may refer to one with a group, kind, namespace and name: both are in one
-// namespace, or a ReferenceGrant allows it.
-func (t *translator) isGranted(from reference, group, kind, namespace, name string) bool {
+// isGranted reports whether an object may refer to one of Kubernetes itself with a kind, namespace and name: both
+// are in one namespace, or a ReferenceGrant allows it.
+func (t *translator) isGranted(from reference, kind, namespace, name string) bool {
 	if from.namespace == namespace {
 		return true
 	}
@@ -20,7 +21,7 @@ func (t *translator) isGranted(from reference, group, kind, namespace, name stri
 		return reference{string(f.Group), string(f.Kind), string(f.Namespace)} == from
 	}
 	isTo := func(to gatewayv1.ReferenceGrantTo) bool {
-		return string(to.Group) == group && string(to.Kind) == kind && string(or(to.Name, gatewayv1.ObjectName(name))) == name
+		return to.Group == corev1.GroupName && string(to.Kind) == kind && string(or(to.Name, gatewayv1.ObjectName(name))) == name
 	}
 	return slices.ContainsFunc(t.Grants, func(grant *gatewayv1.ReferenceGrant) bool {
 		return grant.Namespace == namespace && slices.ContainsFunc(grant.Spec.From, isFrom) && slices.ContainsFunc(grant.Spec.To, isTo)
