@@ -76,14 +76,14 @@ step_control() {
 # The same edits with this build, an older one and peers, which are built from modules. What they route to is not there,
 # and cannot be reached.
 step_peers() {
-    local dir
+    local dir benchmark
     dir=$(mktemp -d)
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS PEERS=$dir
     build_older e14b96c
     build_peers
-    for name in Peers Sizes; do
-        (cd test && isolated go test ./bench/propagation -run='^$' -bench="^Benchmark$name\$" -benchtime=1x -timeout=80m) | rows
+    for benchmark in Peers Sizes; do
+        (cd test && isolated go test ./bench/propagation -run='^$' -bench="^Benchmark$benchmark\$" -benchtime=1x -timeout=80m) | rows
     done
     rm -r "$dir"
 }
