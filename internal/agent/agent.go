@@ -172,7 +172,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	var working sync.WaitGroup
-	if err := errors.Join(a.serveRelay(ctx), a.serveRequests(ctx), a.serveTraces(ctx)); err != nil {
+	if err := a.serveHAProxy(ctx); err != nil {
 		return errors.Join(err, server.Stop())
 	}
 	if a.report != nil {

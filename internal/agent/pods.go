@@ -2,52 +2,28 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/logging"
+	"gateway/internal/unixsocket"
 )
 
-// serveRelay accepts the connections of HAProxy to its peers.
-func (a *Agent) serveRelay(ctx context.Context) error {
-	listener, err := listen(ctx, a.options.Paths.PodsSocket())
-	if err != nil {
-		return fmt.Errorf("failed to listen for HAProxy's peers: %w", err)
+// serveHAProxy accepts the connections of HAProxy: those to its peers, and those with what it writes about requests, to
+// be measured, and about sampled ones.
+func (a *Agent) serveHAProxy(ctx context.Context) error {
+	for path, serve := range map[string]func(context.Context, net.Listener){
+		a.options.Paths.PodsSocket(): a.relay.Serve, a.options.Paths.RequestsSocket(): requests.Serve, a.options.Paths.TracesSocket(): a.tracer.Serve,
+	} {
+		listener, err := unixsocket.Listen(path)
+		if err != nil {
+			return err
+		}
+		go serve(ctx, listener)
 	}
-	go a.relay.Serve(ctx, listener)
 	return nil
-}
-
-// serveRequests takes what HAProxy writes about requests, to be measured.
-func (a *Agent) serveRequests(ctx context.Context) error {
-	listener, err := listen(ctx, a.options.Paths.RequestsSocket())
-	if err != nil {
-		return fmt.Errorf("failed to listen for what HAProxy measures: %w", err)
-	}
-	go requests.Serve(ctx, listener)
-	return nil
-}
-
-// serveTraces takes what HAProxy writes about sampled requests.
-func (a *Agent) serveTraces(ctx context.Context) error {
-	listener, err := listen(ctx, a.options.Paths.TracesSocket())
-	if err != nil {
-		return fmt.Errorf("failed to listen for sampled requests: %w", err)
-	}
-	go a.tracer.Serve(ctx, listener)
-	return nil
-}
-
-// listen listens on a Unix socket, which an agent before may have left.
-func listen(ctx context.Context, path string) (net.Listener, error) {
-	if err := os.RemoveAll(path); err != nil {
-		return nil, err
-	}
-	return (&net.ListenConfig{}).Listen(ctx, "unix", path)
 }
 
 // observePods finds the other pods, and tells HAProxy if there are rate limits.

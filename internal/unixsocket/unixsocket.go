@@ -1,4 +1,4 @@
-// Package unixsocket opens the sockets where HAProxy asks the programs beside it.
+// Package unixsocket opens the sockets where HAProxy reaches the programs beside it.
 package unixsocket
 
 import (
@@ -20,7 +20,7 @@ func Listen(socket string) (net.Listener, error) {
 		err = os.Chmod(socket, 0o600)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("failed to listen for questions: %w", err)
+		return nil, fmt.Errorf("failed to listen for HAProxy: %w", err)
 	}
 	return listener, nil
 }
