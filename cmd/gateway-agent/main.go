@@ -76,7 +76,7 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", proxypod.CertificatesDir,
 		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret, and SECRET/auth, without users, for each -users")
-	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt or CONFIGMAP/jwks for each -configmap")
+	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt, CONFIGMAP/jwks or CONFIGMAP/rules.conf for each -configmap")
 	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", proxypod.HAProxyCertificatesDir,
 		"`directory` where HAProxy, not the agent, finds SECRET/tls.pem, certificate and key")
 	flags.StringVar(&o.keysSocket, "keys-socket", proxypod.KeysSocket,

@@ -10,15 +10,16 @@ import (
 
 	"gateway/internal/certificates"
 	"gateway/internal/model"
+	"gateway/internal/waf"
 )
 
 // Mounts describes the Secrets and ConfigMaps in the agent's container.
 type Mounts struct {
 	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, SECRET/api-keys
-	// and SECRET/api-keys-problem, AuthoritiesDir CONFIGMAP/ca.crt and CONFIGMAP/jwks.
+	// and SECRET/api-keys-problem, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/jwks and CONFIGMAP/rules.conf.
 	CertificatesDir, AuthoritiesDir string
-	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates or keys of
-	// tokens, Users those of Secrets with users or API keys, whether they exist or not.
+	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates, keys of
+	// tokens or rules, Users those of Secrets with users or API keys, whether they exist or not.
 	Secrets, ConfigMaps, Users []string
 	// Keys says that gateway-keys runs in this pod, as it does wherever there are Secrets.
 	Keys bool
@@ -102,6 +103,9 @@ func (r *mountReader) read(keySets map[string]keySetFile) {
 		}
 		r.files.keySets[name] = readKeySet(r.mounts.AuthoritiesDir, name, keySets[name])
 	}
+	r.files.ruleSets = ruleSetProblems(r.mounts.ConfigMaps, func(name string) ([]byte, string) {
+		return readMounted(r.mounts.AuthoritiesDir, name, waf.RulesFile)
+	})
 }
 
 // certificate reads that of a Secret.

@@ -118,6 +118,8 @@ type mounted struct {
 	fetched map[routing.KeySource]jwks.Set
 	// users say what is wrong with the users of a Secret; "" if nothing is.
 	users map[model.SecretFile]string
+	// ruleSets say what is wrong with the rules of a ConfigMap; "" if nothing is.
+	ruleSets map[string]string
 }
 
 // material are the certificates, CAs and key sets of a table that can be used, and what is wrong with the rest.
@@ -185,6 +187,9 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 	}
 	for rules := range table.Uses.Keys.Values() {
 		c.keySet(rules)
+	}
+	for name := range table.Uses.RuleSets.Values() {
+		c.ruleSet(name)
 	}
 	slices.SortFunc(c.problems, compareProblems)
 	c.problems = slices.Compact(c.problems)

@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
+	"gateway/internal/waf"
 )
 
 func TestParseCertificate(t *testing.T) {
@@ -226,6 +227,43 @@ func TestACertificateForOtherNames(t *testing.T) {
 	got := collect(&table, files, "shop", time.Now())
 	if s := fmt.Sprint(got.certificates); s != "map[shop:[{fits [shop.example.com]} {other [shop.example.com]}]]" || len(got.problems) > 0 {
 		t.Errorf("certificates are %s, problems %+v", s, got.problems)
+	}
+}
+
+// TestRuleSets: what gateway-waf cannot use of a ConfigMap is a problem, as long as a rule needs it.
+func TestRuleSets(t *testing.T) {
+	t.Parallel()
+	gateway := &model.Gateway{Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP}}}
+	var routes []model.Route
+	for _, name := range []string{"bad", "good", "missing", "bad"} {
+		routes = append(routes, model.Route{
+			Kind: "HTTPRoute", Name: fmt.Sprint(name, len(routes)), Listeners: []string{"http"}, Hostnames: []string{""},
+			Rules: []model.Rule{{Matches: []model.Match{{Path: "/" + name, PathType: model.Prefix}}, Action: model.Action{WAF: &model.WAF{Settings: waf.Settings{Rules: name}}}}},
+		})
+	}
+	gateway.Routes = model.Ordered(routes...)
+	table, _ := routing.Compile(gateway, filters.Problem)
+	volume := certtest.NewVolume(t)
+	volume.Put(map[string][]byte{
+		"bad/rules.conf": []byte("# Rules\nSecRuleEngine Off"), "good/rules.conf": []byte(`SecRule ARGS "a" "id:1,deny"`), "unused/rules.conf": []byte("bad"), "missing/ca.crt": []byte("a"),
+	})
+	mounts := Mounts{AuthoritiesDir: volume.Dir, ConfigMaps: []string{"bad", "good", "missing", "unused"}}
+	got := collect(&table, newMountReader(mounts).files, "shop", time.Now())
+	const consequence = ": the rules that were there before go on; without any, requests get 503"
+	var told []string
+	for _, problem := range got.problems {
+		told = append(told, fmt.Sprint(problem.Reason, " ", problem.Message))
+	}
+	want := []string{
+		"InvalidRulesRef ConfigMap shop/bad: rules.conf: line 2: SecRuleEngine is not allowed: use shadow to let requests through" + consequence,
+		"InvalidRulesRef ConfigMap shop/missing: it does not exist or has no rules.conf" + consequence,
+	}
+	if !slices.Equal(told, want) || got.unmounted != "" {
+		t.Errorf("got %q, unmounted %q, want\n%q", told, got.unmounted, want)
+	}
+	mounts.ConfigMaps = mounts.ConfigMaps[1:]
+	if got := collect(&table, newMountReader(mounts).files, "shop", time.Now()); got.unmounted != "ConfigMap shop/bad" {
+		t.Errorf("unmounted is %q, want that which the pod does not mount", got.unmounted)
 	}
 }
 

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	appv1 "gateway/api/app/v1"
@@ -10,6 +12,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
+	"gateway/internal/waf"
 )
 
 // Files are the files of Secrets or ConfigMaps, by the names of both.
@@ -42,6 +45,12 @@ func CheckFiles(table *routing.Table, namespace string, secrets, configMaps File
 	for name, content := range configMaps {
 		files.authorities[name] = authorityIn(content)
 	}
+	files.ruleSets = ruleSetProblems(slices.Collect(maps.Keys(configMaps)), func(name string) ([]byte, string) {
+		if content, ok := configMaps[name][waf.RulesFile]; ok {
+			return content, ""
+		}
+		return nil, missing(waf.RulesFile)
+	})
 	assume := func(names []string) {
 		for _, name := range names {
 			if _, ok := files.authorities[name]; !ok {

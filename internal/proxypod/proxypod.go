@@ -49,7 +49,7 @@ const (
 	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what
 	// it has to know of users.
 	CertificatesDir = "/etc/gateway/certificates"
-	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt and CONFIGMAP/jwks for each ConfigMap.
+	// AuthoritiesDir is where containers have CONFIGMAP/ca.crt, CONFIGMAP/jwks and CONFIGMAP/rules.conf.
 	AuthoritiesDir = "/etc/gateway/authorities"
 	// KeySetFile is the key of a ConfigMap that has keys of tokens.
 	KeySetFile = "jwks"
@@ -109,7 +109,7 @@ type Mounts struct {
 	// Certificates are Secrets with certificates, and Users are Secrets with users, API keys or keys of sessions. Logins
 	// are those of Users that a LoginContainer needs, too.
 	Certificates, Users, Logins []string
-	// ConfigMaps have CA certificates or JWT keys.
+	// ConfigMaps have CA certificates, JWT keys or rules of a WAF.
 	ConfigMaps []string
 	// VerifiesNames says that certificates of endpoints have to be for names that HAProxy cannot verify.
 	VerifiesNames bool
@@ -156,6 +156,7 @@ func MountsOf(gateway *appv1.Gateway) Mounts {
 			m.ConfigMaps = appendNames(m.ConfigMaps, filter.OIDC.CACertificateRefs)
 		}
 	}
+	m.ConfigMaps = append(m.ConfigMaps, RuleSets(gateway)...)
 	for _, keys := range KeySets(gateway) {
 		if keys.ConfigMapRef != nil {
 			m.ConfigMaps = append(m.ConfigMaps, keys.ConfigMapRef.Name)
@@ -204,6 +205,17 @@ func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
 			for i := range filter.JWT.Issuers {
 				all = append(all, filter.JWT.Issuers[i].Keys)
 			}
+		}
+	}
+	return all
+}
+
+// RuleSets are the ConfigMaps with rules of WAFs that a Gateway names.
+func RuleSets(gateway *appv1.Gateway) []string {
+	var all []string
+	for filter := range filters(gateway) {
+		if filter.WAF != nil && filter.WAF.RulesRef != nil {
+			all = append(all, filter.WAF.RulesRef.Name)
 		}
 	}
 	return all

@@ -15,6 +15,8 @@ type Uses struct {
 	SecretFiles tree.Map[model.SecretFile]
 	// Keys are the rules that need keys of tokens from each source, by the text of the source and what names the rule.
 	Keys tree.Map[tree.Map[KeyUse]]
+	// RuleSets are the ConfigMaps with rules of WAFs, by name.
+	RuleSets tree.Map[string]
 }
 
 // KeyUse is a rule that needs keys of tokens.
@@ -30,11 +32,14 @@ type uses struct {
 	backends tree.Editor[Backend]
 	secrets  tree.Editor[model.SecretFile]
 	keys     tree.Editor[tree.Map[KeyUse]]
+	ruleSets tree.Editor[string]
 	counts   map[string]int
 }
 
 // now returns what hosts refer to.
-func (u *uses) now() Uses { return Uses{u.backends.Map(), u.secrets.Map(), u.keys.Map()} }
+func (u *uses) now() Uses {
+	return Uses{u.backends.Map(), u.secrets.Map(), u.keys.Map(), u.ruleSets.Map()}
+}
 
 // change counts what a host refers to, n times.
 func (u *uses) change(host *Host, n int) {
@@ -55,6 +60,10 @@ func (u *uses) change(host *Host, n int) {
 		for _, file := range rule.SecretFiles() {
 			path := file.Secret + "/" + file.File
 			u.count("s"+path, n, func() { u.secrets.Set(path, file) }, func() { u.secrets.Delete(path) })
+		}
+		if rule.WAF != nil && rule.WAF.Settings.Rules != "" {
+			name := rule.WAF.Settings.Rules
+			u.count("w"+name, n, func() { u.ruleSets.Set(name, name) }, func() { u.ruleSets.Delete(name) })
 		}
 		rule.eachKeySource(func(from KeySource) {
 			source, name := fmt.Sprintf("%q", from), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index)

@@ -14,7 +14,9 @@ func init() {
 }
 
 func (r *rule) addWAF(from *appv1.WAF) {
-	settings := waf.Settings{Paranoia: cmp.Or(from.ParanoiaLevel, 1), Threshold: cmp.Or(from.AnomalyThreshold, 5)}
+	settings := waf.Settings{
+		Paranoia: cmp.Or(from.ParanoiaLevel, 1), Threshold: cmp.Or(from.AnomalyThreshold, 5), Rules: or(from.RulesRef, appv1.ObjectReference{}).Name,
+	}
 	for _, excluded := range from.ExcludedRules {
 		target := or(excluded.Target, appv1.WAFTarget{})
 		kind := waf.Target(target.Type)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -47,8 +48,9 @@ type site struct {
 	t    testing.TB
 	port int32
 	*haproxytest.Instance
-	// socket is where gateway-waf answers, waf is it.
+	// socket is where gateway-waf answers, rules has the rules of users, waf is it.
 	socket string
+	rules  *certtest.Volume
 	waf    *testenv.Program
 	// got has each request that the backend gets.
 	got chan string
@@ -57,7 +59,7 @@ type site struct {
 // start runs a site for a world with a listener at port 80 and the Service web.
 func start(t testing.TB, world string) *site {
 	t.Helper()
-	s := &site{t: t, port: haproxytest.FreePort(t), got: make(chan string, 1000)}
+	s := &site{t: t, port: haproxytest.FreePort(t), rules: certtest.NewVolume(t), got: make(chan string, 1000)}
 	w := rendertest.Parse(t, strings.ReplaceAll(world, "port: 80,", fmt.Sprintf("port: %d,", s.port)))
 	in := w.Input(t)
 	in.Bind = render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)}
@@ -76,7 +78,7 @@ func (s *site) startWAF() {
 	if _, err := os.Stat(program); err != nil {
 		testenv.Run(s.t, filepath.Join(testenv.MustRoot(s.t), "cmd/gateway-waf"), []string{"GOWORK=off"}, "go", "build", "-tags=no_fs_access", "-o", program, ".")
 	}
-	s.waf = testenv.Start(s.t, nil, program, "-socket="+s.socket)
+	s.waf = testenv.Start(s.t, nil, program, "-logtostderr", "-socket="+s.socket, "-rules-dir="+s.rules.Dir)
 	testenv.Eventually(s.t, 30*time.Second, "gateway-waf to listen", func(context.Context) error {
 		conn, err := net.Dial("unix", s.socket)
 		if err == nil {

@@ -48,6 +48,12 @@ spec:
         - matches: [{path: {value: /any}}]
           filters: [{type: WAF, waf: {excludedRules: [{id: 920420}, {id: 911101}]}}]
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /own}}]
+          filters: [{type: WAF, waf: {rulesRef: {name: shop}}}]
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /others}}]
+          filters: [{type: WAF, waf: {rulesRef: {name: others}, anomalyThreshold: 10}}]
+          backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /small}}]
           filters: [{type: WAF, waf: {maxBodyBytes: 10}}]
           backendRefs: [{name: web, port: 80}]
@@ -95,7 +101,7 @@ func TestWAF(t *testing.T) {
 		name string
 		run  func()
 	}{
-		{"families", s.families}, {"settings", s.settings}, {"bodies", s.bodies}, {"examples", s.examples}, {"smuggling", s.smuggling}, {"crash", s.crash},
+		{"families", s.families}, {"settings", s.settings}, {"bodies", s.bodies}, {"examples", s.examples}, {"smuggling", s.smuggling}, {"rules", s.ownRules}, {"crash", s.crash},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.t = t

@@ -173,9 +173,9 @@ type ProblemOrigin struct {
 // certificates of a ConfigMap cannot be used: a listener that checks its clients by them is left out, requests for
 // backends that are checked by them are answered with 500. InvalidUsersRef: some or all users or API keys of a Secret
 // cannot be used. InvalidKeysRef: the keys of tokens that a ConfigMap has cannot be used, or those at a URL cannot be
-// fetched.
+// fetched. InvalidRulesRef: the rules of a WAF that a ConfigMap has cannot be used.
 //
-// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef;InvalidKeysRef
+// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef;InvalidKeysRef;InvalidRulesRef
 type ProxyProblemReason string
 
 const (
@@ -195,4 +195,6 @@ const (
 	ProblemInvalidUsersRef ProxyProblemReason = "InvalidUsersRef"
 	// ProblemInvalidKeysRef says that keys of tokens cannot be used.
 	ProblemInvalidKeysRef ProxyProblemReason = "InvalidKeysRef"
+	// ProblemInvalidRulesRef says that rules of a WAF cannot be used.
+	ProblemInvalidRulesRef ProxyProblemReason = "InvalidRulesRef"
 )

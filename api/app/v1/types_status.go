@@ -83,7 +83,8 @@ type Attachments struct {
 	// +kubebuilder:validation:MaxItems=1024
 	Namespaces []AttachedNamespace `json:"namespaces,omitempty"`
 
-	// The ConfigMaps in the Gateway's namespace with the CA certificates that these objects name. The pods mount them.
+	// The ConfigMaps in the Gateway's namespace that these objects name: with CA certificates, keys of tokens, or rules
+	// of a WAF. The pods mount them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

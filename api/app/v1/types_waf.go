@@ -29,6 +29,13 @@ type WAF struct {
 	// +kubebuilder:validation:MaxItems=64
 	ExcludedRules []WAFExclusion `json:"excludedRules,omitempty"`
 
+	// The ConfigMap with rules of your own under the key rules.conf, in the language of ModSecurity: SecRule, SecAction
+	// and SecMarker. It is in the Gateway's namespace. The pods mount it. An edit of it takes no new pods. The name of
+	// another one does. While its rules cannot be used, those before stay in use; without any, requests are answered
+	// with 503.
+	// +optional
+	RulesRef *ObjectReference `json:"rulesRef,omitempty"`
+
 	// The most bytes that the body of a request may have; a longer one is answered with 413. The proxy waits for the whole
 	// body, up to 20 seconds, before the backend gets anything of the request. Each KiB takes about 10 milliseconds of a
 	// CPU.

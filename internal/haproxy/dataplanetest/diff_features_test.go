@@ -174,6 +174,7 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	tests := map[string]struct{ old, before, after, reload string }{
 		"a WAF":                            {redirect, redirect, firewall("1"), ir.ReloadSettings},
 		"another WAF":                      {redirect, firewall("1"), firewall("2"), ""},
+		"rules for a WAF":                  {redirect, firewall("1"), firewall("1, rulesRef: {name: a}"), ""},
 		"a mirror":                         {redirect, redirect, mirror("10"), ir.ReloadSettings},
 		"a stored answer":                  {"  tlsRoutes:", "  tlsRoutes:", stored + "  tlsRoutes:", ir.ReloadCache},
 		"another stored answer":            {"  tlsRoutes:", stored + "  tlsRoutes:", stored + strings.Replace(stored, "/more", "/most", 1) + "  tlsRoutes:", ""},

@@ -64,6 +64,9 @@ var firewall = filter{
 		if len(settings.Excluded) > 0 {
 			text += ", without " + excludedText(settings.Excluded)
 		}
+		if settings.Rules != "" {
+			text += ", with the rules of ConfigMap " + settings.Rules
+		}
 		text += ", else 403"
 		return []string{text, fmt.Sprintf("WAF: bodies of up to %d bytes, else 413", rule.WAF.MaxBody)}
 	},

@@ -87,11 +87,16 @@ func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApp
 	if !mounted.WAF {
 		return nil
 	}
-	return []*corev1ac.ContainerApplyConfiguration{sidecar(proxypod.WAFContainer, "/gateway-waf", options, "-socket="+proxypod.WAFSocket).
+	container := sidecar(proxypod.WAFContainer, "/gateway-waf", options, "-socket="+proxypod.WAFSocket).
 		WithResources(sidecarResources("10m", "64Mi", "512Mi")).
 		WithStartupProbe(corev1ac.Probe().WithExec(corev1ac.ExecAction().WithCommand("/gateway-waf", "-ask", "-socket="+proxypod.WAFSocket)).
 			WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
-		WithVolumeMounts(mount(wafRunVolume, proxypod.WAFRunDir))}
+		WithVolumeMounts(mount(wafRunVolume, proxypod.WAFRunDir))
+	if len(mounted.ConfigMaps) > 0 {
+		container.WithArgs("-rules-dir=" + proxypod.AuthoritiesDir).
+			WithVolumeMounts(mount(authoritiesVolume, proxypod.AuthoritiesDir).WithReadOnly(true))
+	}
+	return []*corev1ac.ContainerApplyConfiguration{container}
 }
 
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once

@@ -6,6 +6,7 @@ import (
 
 	"gateway/internal/certificates"
 	"gateway/internal/proxypod"
+	"gateway/internal/waf"
 )
 
 const (
@@ -105,7 +106,7 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 		authorities := corev1ac.ProjectedVolumeSource()
 		for _, name := range mounted.ConfigMaps {
 			authorities.WithSources(corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
-				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile), item(name, proxypod.KeySetFile))))
+				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile), item(name, proxypod.KeySetFile), item(name, waf.RulesFile))))
 		}
 		volumes = append(volumes, corev1ac.Volume().WithName(authoritiesVolume).WithProjected(authorities))
 	}

@@ -67,7 +67,7 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	token := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}}}
 	remote := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}}}
 	login := appv1.RuleFilter{OIDC: &appv1.OIDC{SecretRef: appv1.ObjectReference{Name: "provider"}, CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}
-	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}, {Filters: []appv1.RuleFilter{login, {WAF: &appv1.WAF{}}}}}})
+	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}, {Filters: []appv1.RuleFilter{login, {WAF: &appv1.WAF{RulesRef: &appv1.ObjectReference{Name: "rules"}}}}}}})
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
 	if len(pod.InitContainers) != 4 || len(pod.Containers) != 1 {
 		t.Fatalf("there are %d init containers and %d containers, want keys, login, waf, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
@@ -79,12 +79,16 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret provider auth,api-keys,session-keys", "Secret shop-tls auth,api-keys,session-keys", "Secret users auth,api-keys,session-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}},
 		{&pod.InitContainers[1], []string{
 			"Secret provider session-keys,client-secret", "rw login-run",
-			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
+			"ConfigMap internal ca.crt,jwks,rules.conf", "ConfigMap issuer ca.crt,jwks,rules.conf", "ConfigMap partners ca.crt,jwks,rules.conf", "ConfigMap public ca.crt,jwks,rules.conf", "ConfigMap rules ca.crt,jwks,rules.conf", "ConfigMap staff ca.crt,jwks,rules.conf",
 		}},
-		{&pod.InitContainers[2], []string{"rw waf-run"}},
+		{&pod.InitContainers[2], []string{
+			"rw waf-run",
+			"ConfigMap internal ca.crt,jwks,rules.conf", "ConfigMap issuer ca.crt,jwks,rules.conf", "ConfigMap partners ca.crt,jwks,rules.conf",
+			"ConfigMap public ca.crt,jwks,rules.conf", "ConfigMap rules ca.crt,jwks,rules.conf", "ConfigMap staff ca.crt,jwks,rules.conf",
+		}},
 		{&pod.InitContainers[3], []string{
 			"rw config", "rw run", "token", "ro certificates",
-			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
+			"ConfigMap internal ca.crt,jwks,rules.conf", "ConfigMap issuer ca.crt,jwks,rules.conf", "ConfigMap partners ca.crt,jwks,rules.conf", "ConfigMap public ca.crt,jwks,rules.conf", "ConfigMap rules ca.crt,jwks,rules.conf", "ConfigMap staff ca.crt,jwks,rules.conf",
 		}},
 		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw waf-run", "rw login-run"}},
 	} {
@@ -132,6 +136,9 @@ func TestWAFAlone(t *testing.T) {
 	gateway := readGateway(t, "testdata/plain.in.yaml")
 	gateway.Status.Attachments = &appv1.Attachments{WAF: true}
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
+	if args := pod.InitContainers[0].Args; slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-rules-dir") }) {
+		t.Errorf("gateway-waf runs with %q, and there are no rules", args)
+	}
 	for i, want := range [][]string{{"rw waf-run"}, {"rw config", "rw run", "token"}} {
 		if got := held(t, pod, &pod.InitContainers[i]); !slices.Equal(got, want) {
 			t.Errorf("container %s holds %q, want %q", *pod.InitContainers[i].Name, got, want)

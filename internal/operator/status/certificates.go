@@ -18,6 +18,8 @@ const (
 	kindUsers = "users"
 	// kindKeys is in place of kindConfigMap and others for the keys of tokens.
 	kindKeys = "keys"
+	// kindRules is in place of kindConfigMap for the rules of a WAF.
+	kindRules = "rules"
 )
 
 // subject is something that the spec names and that proxies check.
@@ -42,6 +44,9 @@ func namedSubjects(gateway *appv1.Gateway) map[subject]bool {
 	}
 	for _, secret := range proxypod.MountsOf(gateway).Users {
 		name("", kindUsers, []appv1.ObjectReference{{Name: secret}})
+	}
+	for _, configMap := range proxypod.RuleSets(gateway) {
+		name("", kindRules, []appv1.ObjectReference{{Name: configMap}})
 	}
 	for _, keys := range proxypod.KeySets(gateway) {
 		if keys.ConfigMapRef != nil {
@@ -87,6 +92,8 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 				of.kind = kindUsers
 			case appv1.ProblemInvalidKeysRef:
 				of.kind = kindKeys
+			case appv1.ProblemInvalidRulesRef:
+				of.kind = kindRules
 			}
 			if named[of] {
 				delete(named, of)
@@ -123,6 +130,8 @@ func reasonOf(problem appv1.ProxyProblem) string {
 		return ReasonInvalidUsersRef
 	case appv1.ProblemInvalidKeysRef:
 		return ReasonInvalidKeysRef
+	case appv1.ProblemInvalidRulesRef:
+		return ReasonInvalidRulesRef
 	}
 	return ReasonInvalidCertificateRef
 }
@@ -130,7 +139,7 @@ func reasonOf(problem appv1.ProxyProblem) string {
 // messageOf returns what the problem is with and where. The proxy's own words name the object.
 func messageOf(problem appv1.ProxyProblem) string {
 	switch {
-	case problem.Reason == appv1.ProblemInvalidUsersRef, problem.Reason == appv1.ProblemInvalidKeysRef:
+	case problem.Reason == appv1.ProblemInvalidUsersRef, problem.Reason == appv1.ProblemInvalidKeysRef, problem.Reason == appv1.ProblemInvalidRulesRef:
 		return "filters: " + problem.Message
 	case problem.Listener == "":
 		return "backends: " + problem.Message

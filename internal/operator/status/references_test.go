@@ -201,6 +201,14 @@ func withKeys(configMap string) func(*appv1.Gateway) {
 	return withTokens(appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: configMap}})
 }
 
+func withRules(configMap string) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		gateway.Spec.Listeners = append(gateway.Spec.Listeners, appv1.Listener{Name: "guarded", Filters: []appv1.RuleFilter{
+			{Type: appv1.RuleFilterWAF, WAF: &appv1.WAF{RulesRef: &appv1.ObjectReference{Name: configMap}}},
+		}})
+	}
+}
+
 func withRemoteKeys(uri string) func(*appv1.Gateway) {
 	return withTokens(appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{URI: uri}})
 }
@@ -234,6 +242,8 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 	keys.Reason = appv1.ProblemInvalidKeysRef
 	unfetched := problem("", "URL", "https://id/keys", "no keys come from https://id/keys")
 	unfetched.Reason = appv1.ProblemInvalidKeysRef
+	rules := problem("", "ConfigMap", "keys", "ConfigMap web/keys: rules.conf: line 3: it is bad")
+	rules.Reason = appv1.ProblemInvalidRulesRef
 	two := slicesOf(ready("a"), ready("b"))
 	const told = `listener "https": Secret web/bad: it does not exist or has no tls.crt`
 	expectCondition(t, map[string]conditionTest{
@@ -284,6 +294,11 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 		},
 		"keys at a URL that is not named any more":       {newGateway(withRemoteKeys("https://id/other")), reporting(two, leavingOut("a", unfetched)), resolved},
 		"keys of a ConfigMap that is not named any more": {newGateway(withKeys("others")), reporting(two, leavingOut("a", keys)), resolved},
+		"rules": {
+			newGateway(withRules("keys")), reporting(two, leavingOut("a", rules)),
+			"ResolvedRefs=False InvalidRulesRef: filters: ConfigMap web/keys: rules.conf: line 3: it is bad",
+		},
+		"rules of a ConfigMap that is named for keys": {newGateway(withKeys("keys")), reporting(two, leavingOut("a", rules)), resolved},
 		"Services come first, then Secrets, then ConfigMaps": {
 			newGateway(https, withRoute("shop", to("cart", 80))), reporting(two, leavingOut("a", authority, missing)),
 			`ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route; ` +

@@ -13,7 +13,8 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// mounted is what pods mount for a filter: a Secret with users or keys, or ConfigMaps with keys or CA certificates.
+// mounted is what pods mount for a filter: a Secret with users or keys, or ConfigMaps with keys, CA certificates or
+// rules.
 type mounted struct {
 	filter, kind string
 	names        []string
@@ -46,6 +47,10 @@ func mountedFor(action *model.Action) []mounted {
 			}
 		}
 	}
+	if action.WAF != nil && action.WAF.Settings.Rules != "" {
+		name := action.WAF.Settings.Rules
+		all = append(all, mounted{"WAF", "ConfigMap", []string{name}, name})
+	}
 	return all
 }
 
@@ -63,8 +68,11 @@ func (m mounted) claims() []string {
 // mountedProblem says what the pods of a data plane report of what they mount.
 func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 	reason := appv1.ProblemInvalidKeysRef
-	if m.kind == "Secret" {
+	switch {
+	case m.kind == "Secret":
 		reason = appv1.ProblemInvalidUsersRef
+	case m.filter == "WAF":
+		reason = appv1.ProblemInvalidRulesRef
 	}
 	return t.reported(p, Subject{Reason: reason, Namespace: p.parent.Namespace, Name: m.of}, reason)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/source/gatewayapi"
@@ -191,6 +192,40 @@ kind: HTTPRoute
 metadata: {name: at-both, namespace: infra}
 spec: {parentRefs: [{name: two}, {name: one}], rules: [{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: token}}]}]}
 `
+
+// TestReportedRules: the status of a route says what proxies report of the ConfigMap that its RouteFilter names. Pods
+// of another namespace cannot mount it.
+func TestReportedRules(t *testing.T) {
+	objects := parseAll(t, []byte(strings.ReplaceAll(strings.ReplaceAll(twoGateways, "name: two, namespace: infra", "name: two, namespace: other"),
+		"{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}]}}", "{type: WAF, waf: {rulesRef: {name: keys}}}")+`
+---
+kind: HTTPRoute
+metadata: {name: elsewhere, namespace: infra}
+spec: {parentRefs: [{name: two, namespace: other}], rules: [{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: token}}]}]}
+`))
+	objects.Gateways[1].Spec.Listeners[0].AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: new(gatewayv1.NamespacesFromAll)}}
+	objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
+		if of.Reason != appv1.ProblemInvalidRulesRef || of.Name != "keys" {
+			t.Errorf("it is asked for %+v", of)
+		}
+		return gatewayapi.Report{Problem: "ConfigMap infra/keys: rules.conf: line 3: it is bad"}
+	}
+	index := gatewayapi.NewIndex(objects)
+	result := index.Result()
+	for name, want := range map[string]string{
+		"at-one":    "InvalidRulesRef rules[0]: ConfigMap infra/keys: rules.conf: line 3: it is bad",
+		"elsewhere": "RefNotPermitted rules[0]: WAF needs a Gateway in the namespace of its ConfigMap, infra: the pods of Gateway other/two cannot mount ConfigMap keys",
+	} {
+		parent := result.Status(nil, allLive{}).Routes[gatewayapi.Object{Kind: "HTTPRoute", Namespace: "infra", Name: name}][0]
+		if c := meta.FindStatusCondition(parent.Conditions, "ResolvedRefs"); c == nil || c.Reason+" "+c.Message != want {
+			t.Errorf("route %s: ResolvedRefs is %+v, want %s", name, c, want)
+		}
+	}
+	attachments := result.Attachments(gatewayapi.GatewayParent("infra", "one"), nil)
+	if !attachments.WAF || len(attachments.ConfigMaps) != 1 || attachments.ConfigMaps[0].Name != "keys" {
+		t.Errorf("the pods get %+v, want gateway-waf and the ConfigMap", attachments)
+	}
+}
 
 // TestReportsStayWithTheirGateway: the status of a route at a Gateway says what the proxies of that Gateway report.
 func TestReportsStayWithTheirGateway(t *testing.T) {

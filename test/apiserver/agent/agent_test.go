@@ -200,6 +200,62 @@ func TestAgentWithCertificates(t *testing.T) {
 	}
 }
 
+// TestAgentWithRules: the report names the line of rules that gateway-waf cannot use. Requests are refused until they
+// are good.
+func TestAgentWithRules(t *testing.T) {
+	gateway, port := setUp(t, "rules")
+	volume, paths := certtest.NewVolume(t), haproxytest.NewPaths(t)
+	volume.Put(map[string][]byte{"shop-rules/rules.conf": []byte("# Robots\nSecRule REQUEST_FILENAME \"@pmFromFile robots\" \"id:1,deny\"")})
+	socket := filepath.Join(paths.RunDir, "waf.sock")
+	testenv.Start(t, nil, server.BuildModule(t, "cmd/gateway-waf", "-tags=no_fs_access"), "-socket="+socket, "-rules-dir="+volume.Dir, "-logtostderr")
+	const patch = `{"spec":{"routes":[{"name":"api","rules":[{"filters":[{"type":"WAF","waf":{"rulesRef":{"name":"shop-rules"}}}],"backendRefs":[{"name":"api","port":80}]}]}]}}`
+	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	must(t, err)
+	pod := newPod(t, gateway)
+	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
+		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
+		"-configmap=shop-rules", "-authorities-dir="+volume.Dir, "-waf-socket="+socket)
+	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+		return errors.Join(err, agent.Running())
+	})
+	haproxytest.Start(t, paths, nil)
+	expectStatus := func(path string, want int) {
+		t.Helper()
+		testenv.Eventually(t, soon, fmt.Sprint(path, " to get ", want), func(context.Context) error {
+			response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+			if err != nil {
+				return err
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != want {
+				return fmt.Errorf("it gets %d", response.StatusCode)
+			}
+			return nil
+		})
+	}
+	expectProblems := func(want ...appv1.ProxyProblem) {
+		t.Helper()
+		testenv.Eventually(t, soon, "the report", func(ctx context.Context) error {
+			got, err := server.App.AppV1().GatewayProxies(gateway.Namespace).Get(ctx, "pod", metav1.GetOptions{})
+			if err == nil && (got.Status.ObservedGeneration != 2 || !reflect.DeepEqual(got.Status.Problems, want)) {
+				err = fmt.Errorf("it is %+v", got.Status)
+			}
+			return err
+		})
+	}
+	expectProblems(appv1.ProxyProblem{
+		Origin: appv1.ProblemOrigin{Kind: "ConfigMap", Namespace: "rules", Name: "shop-rules"}, Reason: appv1.ProblemInvalidRulesRef,
+		Message: "ConfigMap rules/shop-rules: rules.conf: line 2: the operator @pmFromFile is not allowed, or is written in another way: " +
+			"the rules that were there before go on; without any, requests get 503",
+	})
+	expectStatus("/robots.txt", 503)
+	volume.Put(map[string][]byte{"shop-rules/rules.conf": []byte("SecRule REQUEST_FILENAME \"@streq /robots.txt\" \"id:1,deny\"")})
+	expectProblems()
+	expectStatus("/robots.txt", 403)
+}
+
 func TestAgent(t *testing.T) {
 	gateway, port := setUp(t, namespace)
 	putEndpoint(t, "one")

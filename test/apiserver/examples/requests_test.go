@@ -33,6 +33,7 @@ import (
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/internal/unixsocket"
+	"gateway/internal/waf"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
@@ -261,14 +262,23 @@ func (s *stage) startLogin(t *testing.T, gateway *appv1.Gateway, paths ir.Paths)
 	return socket
 }
 
-// startWAF starts gateway-waf. It returns its socket, "" if there is no use for it.
+// startWAF starts gateway-waf, with the ConfigMaps that the commands made. It returns its socket, "" if there is no use
+// for it.
 func (s *stage) startWAF(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) string {
 	t.Helper()
 	if !proxypod.MountsOf(gateway).WAF {
 		return ""
 	}
 	path, socket := server.BuildModule(t, "cmd/gateway-waf", "-tags=no_fs_access"), filepath.Join(paths.RunDir, "waf.sock")
-	program := testenv.Start(t, nil, path, "-socket="+socket)
+	volume := certtest.NewVolume(t)
+	for _, name := range proxypod.RuleSets(gateway) {
+		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("the commands did not make ConfigMap %s: %v", name, err)
+		}
+		volume.Put(map[string][]byte{name + "/" + waf.RulesFile: []byte(configMap.Data[waf.RulesFile])})
+	}
+	program := testenv.Start(t, nil, path, "-socket="+socket, "-rules-dir="+volume.Dir)
 	testenv.Eventually(t, 30*time.Second, "gateway-waf to listen", func(context.Context) error {
 		_, err := os.Stat(socket)
 		return errors.Join(err, program.Running())

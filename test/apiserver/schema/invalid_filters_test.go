@@ -287,6 +287,8 @@ var fixedFilters = []refusal{
 	{"a WAF that excludes nothing", "", filter + "WAF, waf: {excludedRules: [{target: {type: Cookie, name: a}}]}}]}]}]}", []string{filter0 + ".waf.excludedRules[0].id: Required value"}},
 	{"a WAF that does not look at a part that there is not", "", filter + "WAF, waf: {excludedRules: [{id: 942100, target: {type: Body, name: a}}]}}]}]}]}",
 		[]string{filter0 + `.waf.excludedRules[0].target.type: Unsupported value: "Body": supported values: "Argument", "Cookie", "Header"`}},
+	{"a WAF with rules of no ConfigMap", "", filter + "WAF, waf: {rulesRef: {}}}]}]}]}", []string{filter0 + ".waf.rulesRef.name: Required value"}},
+	{"a WAF with rules of another namespace", "", filter + "WAF, waf: {rulesRef: {name: a/b}}}]}]}]}", []string{filter0 + ".waf.rulesRef.name: Invalid value: \"a/b\""}},
 	{"a WAF that does not look at a name with a space", "", filter + "WAF, waf: {excludedRules: [{id: 942100, target: {type: Cookie, name: 'a b'}}]}}]}]}]}", []string{filter0 + ".waf.excludedRules[0].target.name: Invalid value"}},
 	{"nobody to ask", "", auth + "path: /}}]}]}]}", []string{filter0 + ".externalAuth.backendRef: Required value"}},
 	{"a port of none to ask", "", auth + "backendRef: {name: a}}}]}]}]}", []string{filter0 + ".externalAuth.backendRef.port: Required value"}},

@@ -264,7 +264,7 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 func (c Clients) readConfigMaps(ctx context.Context, site *Site) error {
 	namespace := site.Gateway.Namespace
 	table, _ := site.Compile()
-	for _, configMap := range slices.Concat(AuthorityNames(table), KeySetNames(table)) {
+	for _, configMap := range slices.Concat(AuthorityNames(table), KeySetNames(table), RuleSetNames(table)) {
 		if _, ok := site.configMaps[configMap]; ok {
 			continue
 		}
@@ -292,6 +292,9 @@ func KeySetNames(table routing.Table) []string {
 	}
 	return names
 }
+
+// RuleSetNames returns the ConfigMaps that a table needs for rules of WAFs.
+func RuleSetNames(table routing.Table) []string { return slices.Collect(table.Uses.RuleSets.Values()) }
 
 // AuthorityNames returns the ConfigMaps that a table needs, sorted and each once.
 func AuthorityNames(table routing.Table) []string {

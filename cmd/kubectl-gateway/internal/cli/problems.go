@@ -84,7 +84,7 @@ func (s *Site) LacksKeys(secret string) bool {
 func (s *Site) usable(table routing.Table) agent.Usable {
 	configMaps := agent.Files{}
 	if s.Live {
-		for _, name := range AuthorityNames(table) {
+		for _, name := range slices.Concat(AuthorityNames(table), RuleSetNames(table)) {
 			configMaps[name] = nil
 		}
 	}

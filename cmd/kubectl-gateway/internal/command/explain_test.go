@@ -222,7 +222,7 @@ spec:
             - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: Header, name: X-Key}, {type: QueryParam, name: key}, {type: Cookie, name: k}]}}
             - {type: Authorization, authorization: {rules: [{action: Deny, methods: [DELETE]}, {action: Allow}]}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check, forwardBody: {maxSize: 10}}}
-            - {type: WAF, waf: {paranoiaLevel: 2, excludedRules: [{id: 942100, target: {type: Cookie, name: theme}}, {id: 911100}]}}
+            - {type: WAF, waf: {paranoiaLevel: 2, rulesRef: {name: rules}, excludedRules: [{id: 942100, target: {type: Cookie, name: theme}}, {id: 911100}]}}
           maxRequestBytes: 10
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /login}}], filters: [{type: OIDC, oidc: {issuer: "https://id.test", clientID: web, secretRef: {name: login}}}], backendRefs: [{name: web, port: 80}]}
@@ -279,7 +279,7 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\n" +
 		"filter    ExternalAuth: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n" +
 		"filter    ExternalAuth: the Service gets bodies of up to 10 bytes, else the client gets 413\n" +
-		"filter    WAF: a score below 5 of the Core Rule Set at paranoia level 2, without rule 942100 for the cookie theme and rule 911100, else 403\n" +
+		"filter    WAF: a score below 5 of the Core Rule Set at paranoia level 2, without rule 942100 for the cookie theme and rule 911100, with the rules of ConfigMap rules, else 403\n" +
 		"filter    WAF: bodies of up to 32768 bytes, else 413\n"
 	var order []string
 	for line := range strings.Lines(clients + "\n" + others) {

@@ -138,7 +138,8 @@ func complete(t *testing.T, site *cli.Site) string {
 	table, _ := site.Compile()
 	data := map[string]any{
 		"auth": "alice:$2a$05$QE0m3.MWcLhXf12kB2Y5xuyF6BVa1HT2H.yJcxsoZSBAM2JgO.CNG", "ca.crt": string(certtest.NewAuthority(t).PEM),
-		"jwks": `{"keys":[{"kid":"a","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}`,
+		"rules.conf": `SecRule ARGS "a" "id:1,deny"`,
+		"jwks":       `{"keys":[{"kid":"a","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}`,
 	}
 	all := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: unused}}"}
 	add := func(kind, field, name string) {
@@ -155,7 +156,7 @@ func complete(t *testing.T, site *cli.Site) string {
 			add("Secret", "stringData", file.Secret)
 		}
 	})
-	for _, name := range slices.Concat(cli.AuthorityNames(table), cli.KeySetNames(table)) {
+	for _, name := range slices.Concat(cli.AuthorityNames(table), cli.KeySetNames(table), cli.RuleSetNames(table)) {
 		add("ConfigMap", "data", name)
 	}
 	return clitest.WriteFile(t, "complete.yaml", strings.Join(all, "\n---\n"))

@@ -16,6 +16,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
+	"gateway/internal/waf"
 )
 
 // privileged is the first port that everybody may bind.
@@ -60,12 +61,12 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 
 // addConfigMaps adds the ConfigMaps that the Gateway needs, whether the files have them or not.
 func (o *objects) addConfigMaps(site *cli.Site, table routing.Table) {
-	for _, name := range slices.Concat(cli.KeySetNames(table), cli.AuthorityNames(table)) {
+	for _, name := range slices.Concat(cli.KeySetNames(table), cli.AuthorityNames(table), cli.RuleSetNames(table)) {
 		o.configMaps[name] = nil
 	}
 	for name, data := range site.ConfigMaps() {
 		files := map[string][]byte{}
-		for _, file := range []string{certificates.AuthorityFile, proxypod.KeySetFile} {
+		for _, file := range []string{certificates.AuthorityFile, proxypod.KeySetFile, waf.RulesFile} {
 			if content, ok := data[file]; ok {
 				files[file] = []byte(content)
 			}
