@@ -3163,6 +3163,11 @@ func (in *WAF) DeepCopyInto(out *WAF) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.RulesRef != nil {
+		in, out := &in.RulesRef, &out.RulesRef
+		*out = new(ObjectReference)
+		**out = **in
+	}
 	return
 }
 

@@ -2136,6 +2136,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 1
+    - name: rulesRef
+      type:
+        namedType: gateway.api.app.v1.ObjectReference
 - name: gateway.api.app.v1.WAFExclusion
   map:
     fields:

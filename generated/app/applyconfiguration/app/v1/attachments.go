@@ -12,7 +12,8 @@ package v1
 type AttachmentsApplyConfiguration struct {
 	// The namespaces of routes, of what they refer to, and of ListenerSets.
 	Namespaces []AttachedNamespaceApplyConfiguration `json:"namespaces,omitempty"`
-	// The ConfigMaps in the Gateway's namespace with the CA certificates that these objects name. The pods mount them.
+	// The ConfigMaps in the Gateway's namespace that these objects name: with CA certificates, keys of tokens, or rules
+	// of a WAF. The pods mount them.
 	ConfigMaps []ObjectReferenceApplyConfiguration `json:"configMaps,omitempty"`
 	// The Secrets in the Gateway's namespace with users, API keys or keys of sessions that RouteFilters name. The pods
 	// mount them.

@@ -17,8 +17,8 @@ type RouteFilterSpecApplyConfiguration struct {
 	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror.
 	// The order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, APIKey, JWT, OIDC,
 	// Authorization, ExternalAuth and WAF, then a DirectResponse or Cache. Each rule that names the object counts for
-	// itself. The Secret of a BasicAuth, APIKey or OIDC and the ConfigMaps of a JWT or OIDC are in the namespace of the
-	// object, which has to be that of the Gateway. A rule with a DirectResponse has no backendRefs.
+	// itself. The Secret of a BasicAuth, APIKey or OIDC and the ConfigMaps of a JWT, OIDC or WAF are in the namespace of
+	// the object, which has to be that of the Gateway. A rule with a DirectResponse has no backendRefs.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not
 	// say its length, the backend may get as much as this, but not its end. Empty: any size.

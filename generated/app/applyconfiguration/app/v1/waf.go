@@ -20,6 +20,11 @@ type WAFApplyConfiguration struct {
 	AnomalyThreshold *int32 `json:"anomalyThreshold,omitempty"`
 	// Rules that take harmless requests for attacks: the access log has their IDs.
 	ExcludedRules []WAFExclusionApplyConfiguration `json:"excludedRules,omitempty"`
+	// The ConfigMap with rules of your own under the key rules.conf, in the language of ModSecurity: SecRule, SecAction
+	// and SecMarker. It is in the Gateway's namespace. The pods mount it. An edit of it takes no new pods. The name of
+	// another one does. While its rules cannot be used, those before stay in use; without any, requests are answered
+	// with 503.
+	RulesRef *ObjectReferenceApplyConfiguration `json:"rulesRef,omitempty"`
 	// The most bytes that the body of a request may have; a longer one is answered with 413. The proxy waits for the whole
 	// body, up to 20 seconds, before the backend gets anything of the request. Each KiB takes about 10 milliseconds of a
 	// CPU.
@@ -58,6 +63,14 @@ func (b *WAFApplyConfiguration) WithExcludedRules(values ...*WAFExclusionApplyCo
 		}
 		b.ExcludedRules = append(b.ExcludedRules, *values[i])
 	}
+	return b
+}
+
+// WithRulesRef sets the RulesRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RulesRef field is set to the value of the last call.
+func (b *WAFApplyConfiguration) WithRulesRef(value *ObjectReferenceApplyConfiguration) *WAFApplyConfiguration {
+	b.RulesRef = value
 	return b
 }
 
