@@ -9,7 +9,7 @@ import (
 
 const (
 	withRules = "WAF with the Core Rule Set, which refuses requests, while ModSecurity only logs by default. Bodies of more than 128 KiB get 413"
-	ownRules  = "a WAF has no rules of one's own, but excludedRules: make such a RouteFilter"
+	ownRules  = "put its rules into a ConfigMap, and name that in rulesRef of a WAF in a RouteFilter; excludedRules leave out rules"
 )
 
 // setFirewall looks at requests as ModSecurity does. It takes the longest bodies, as nginx takes any.

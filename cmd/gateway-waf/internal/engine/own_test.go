@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +95,20 @@ func TestOwnRules(t *testing.T) {
 		if got, err := plain.Judge(settings, &r); err != nil || got.Denied != test.plain {
 			t.Errorf("%s, without the rules: got %v and %+v, want %v", name, err, got, test.plain)
 		}
+	}
+}
+
+// TestDocumentedRules: the rules of the page can be used.
+func TestDocumentedRules(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/features/waf.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "  rules.conf: |\n")
+	content, _, ends := strings.Cut(rest, "```")
+	directives := mustParse(t, content)
+	if _, err := engine.New(directives...); err != nil || !found || !ends || len(directives) < 4 {
+		t.Errorf("got %v and %v", directives, err)
 	}
 }
 
