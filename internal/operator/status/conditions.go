@@ -53,7 +53,8 @@ const (
 	ReasonInvalidUsersRef = "InvalidUsersRef"
 	// ReasonInvalidKeysRef: a ConfigMap with keys of tokens does not exist, or its keys cannot be used.
 	ReasonInvalidKeysRef = "InvalidKeysRef"
-	// ReasonInvalidRulesRef: a ConfigMap with rules of a WAF does not exist, or its rules cannot be used.
+	// ReasonInvalidRulesRef: a ConfigMap with rules of a WAF does not exist, or its rules cannot be used. Or a WAF leaves
+	// out a rule that there is not.
 	ReasonInvalidRulesRef = "InvalidRulesRef"
 	// ReasonTooManyProblems: a proxy has more problems than its report lists. The condition is Unknown: what is named may
 	// be among them.

@@ -12,6 +12,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/waf"
 )
 
 // maxListed is how many problems of a kind a message lists; it counts the rest.
@@ -84,6 +85,41 @@ func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Serv
 			}
 			problem.Message = fmt.Sprintf("%s %q: %s", called[ref.Kind], ref.Route, message)
 			problems = append(problems, problem)
+		}
+	}
+	return append(problems, exclusionProblems(gateway)...)
+}
+
+// exclusionProblems are rules that WAFs of routes and listeners leave out and that the Core Rule Set does not have.
+func exclusionProblems(gateway *appv1.Gateway) []model.Problem {
+	var problems []model.Problem
+	check := func(kind string, name appv1.Name, filters []appv1.RuleFilter) {
+		for i := range filters {
+			if filters[i].WAF == nil {
+				continue
+			}
+			var settings waf.Settings
+			for _, excluded := range filters[i].WAF.ExcludedRules {
+				settings.Excluded = append(settings.Excluded, waf.Exclusion{Rule: excluded.ID})
+			}
+			for _, wrong := range settings.Problems() {
+				problem := model.Problem{RouteKind: kind, Route: string(name), Reason: ReasonInvalidRulesRef}
+				if kind == source.Listener {
+					problem = model.Problem{Listener: string(name), Reason: ReasonInvalidRulesRef}
+				}
+				problem.Message = fmt.Sprintf("%s %q: %s", called[kind], name, wrong)
+				problems = append(problems, problem)
+			}
+		}
+	}
+	for i := range gateway.Spec.Listeners {
+		if proxypod.Parent(gateway) == "" {
+			check(source.Listener, gateway.Spec.Listeners[i].Name, gateway.Spec.Listeners[i].Filters)
+		}
+	}
+	for i := range gateway.Spec.Routes {
+		for j := range gateway.Spec.Routes[i].Rules {
+			check(source.HTTPRoute, gateway.Spec.Routes[i].Name, gateway.Spec.Routes[i].Rules[j].Filters)
 		}
 	}
 	return problems

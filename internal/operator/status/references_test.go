@@ -72,6 +72,27 @@ func TestBackupsAreReferencesToo(t *testing.T) {
 	})
 }
 
+func TestExclusionsAreReferencesToo(t *testing.T) {
+	excluding := func(ids ...int32) []appv1.RuleFilter {
+		filter := appv1.RuleFilter{Type: appv1.RuleFilterWAF, WAF: &appv1.WAF{}}
+		for _, id := range ids {
+			filter.WAF.ExcludedRules = append(filter.WAF.ExcludedRules, appv1.WAFExclusion{ID: id})
+		}
+		return []appv1.RuleFilter{filter}
+	}
+	inRoute := func(gateway *appv1.Gateway) {
+		gateway.Spec.Routes = []appv1.Route{{Name: "shop", Rules: []appv1.RouteRule{{Filters: excluding(911100, 911101, 911101)}}}}
+	}
+	inListener := func(gateway *appv1.Gateway) {
+		gateway.Spec.Listeners = []appv1.Listener{{Name: "http", Filters: excluding(942999)}}
+	}
+	const none = ", which the Core Rule Set does not have: correct the ID, or remove it"
+	expectCondition(t, map[string]conditionTest{
+		"a rule that there is not": {newGateway(inRoute), Observed{}, `ResolvedRefs=False InvalidRulesRef: route "shop": WAF excludes rule 911101` + none},
+		"for all rules":            {newGateway(inListener), Observed{}, `ResolvedRefs=False InvalidRulesRef: listener "http": WAF excludes rule 942999` + none},
+	})
+}
+
 func TestAppProtocol(t *testing.T) {
 	speaking := func(protocol string) Observed {
 		return Observed{Backends: map[string]*corev1.Service{

@@ -83,7 +83,8 @@ func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {
-		if r.rules[i].WAF != nil {
+		firewall := r.rules[i].WAF
+		if firewall != nil {
 			p.claim(claim{kind: claimWAF})
 		}
 		for _, m := range mountedFor(&r.rules[i].Action) {
@@ -101,6 +102,11 @@ func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved 
 				}
 			}
 			resolved.alsoReported(t.mountedProblem(m, p.plane), fmt.Sprintf("rules[%d]", i))
+		}
+		if firewall != nil {
+			for _, problem := range firewall.Settings.Problems() {
+				resolved.also(appv1.ProblemInvalidRulesRef, "rules[%d]: %s", i, problem)
+			}
 		}
 	}
 	return rules, resolved
@@ -128,6 +134,11 @@ func (t *translator) addListenerFilters(p *plane) {
 		all, problem = mountedFor(l.Filters), verdict{}
 		if invalid := l.Filters.Invalid(); invalid != "" {
 			problem.no(model.ReasonUnsupportedValue, "%s", invalid)
+		}
+		if l.Filters.WAF != nil {
+			for _, wrong := range l.Filters.WAF.Settings.Problems() {
+				problem.also(appv1.ProblemInvalidRulesRef, "%s", wrong)
+			}
 		}
 		if auth := l.Filters.ExternalAuth; auth != nil {
 			p.use(auth.Backend, false, 1)

@@ -197,7 +197,7 @@ spec: {parentRefs: [{name: two}, {name: one}], rules: [{filters: [{type: Extensi
 // of another namespace cannot mount it.
 func TestReportedRules(t *testing.T) {
 	objects := parseAll(t, []byte(strings.ReplaceAll(strings.ReplaceAll(twoGateways, "name: two, namespace: infra", "name: two, namespace: other"),
-		"{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}]}}", "{type: WAF, waf: {rulesRef: {name: keys}}}")+`
+		"{type: JWT, jwt: {issuers: [{issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}]}}", "{type: WAF, waf: {rulesRef: {name: keys}, excludedRules: [{id: 911100}, {id: 911101}]}}")+`
 ---
 kind: HTTPRoute
 metadata: {name: elsewhere, namespace: infra}
@@ -212,9 +212,10 @@ spec: {parentRefs: [{name: two, namespace: other}], rules: [{filters: [{type: Ex
 	}
 	index := gatewayapi.NewIndex(objects)
 	result := index.Result()
+	const excluded = "rules[0]: WAF excludes rule 911101, which the Core Rule Set does not have: correct the ID, or remove it"
 	for name, want := range map[string]string{
-		"at-one":    "InvalidRulesRef rules[0]: ConfigMap infra/keys: rules.conf: line 3: it is bad",
-		"elsewhere": "RefNotPermitted rules[0]: WAF needs a Gateway in the namespace of its ConfigMap, infra: the pods of Gateway other/two cannot mount ConfigMap keys",
+		"at-one":    "InvalidRulesRef rules[0]: ConfigMap infra/keys: rules.conf: line 3: it is bad; " + excluded,
+		"elsewhere": "RefNotPermitted rules[0]: WAF needs a Gateway in the namespace of its ConfigMap, infra: the pods of Gateway other/two cannot mount ConfigMap keys; " + excluded,
 	} {
 		parent := result.Status(nil, allLive{}).Routes[gatewayapi.Object{Kind: "HTTPRoute", Namespace: "infra", Name: name}][0]
 		if c := meta.FindStatusCondition(parent.Conditions, "ResolvedRefs"); c == nil || c.Reason+" "+c.Message != want {
