@@ -34,10 +34,14 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 		}}, nil
 	case err != nil:
 		return nil, fmt.Errorf("failed to list Gateways: %w", err)
-	case len(list.Items) == 0:
+	}
+	findings, err := unserved(ctx, clients, namespace, list.Items)
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Items)+len(findings) == 0 {
 		return []Finding{{Level: OK, About: "Gateways", Says: "there are none in " + where(namespace)}}, nil
 	}
-	var findings []Finding
 	for i := range list.Items {
 		attached, err := attached(ctx, clients, &list.Items[i])
 		if err != nil {
@@ -52,6 +56,53 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 		}
 	}
 	return findings, nil
+}
+
+// unserved returns what is wrong with the Gateways of the Gateway API for which the operator has made none of our own:
+// no listener of them can be served. Whoever may not read classes learns nothing of them.
+func unserved(ctx context.Context, clients cli.Clients, namespace string, own []appv1.Gateway) ([]Finding, error) {
+	api := clients.Routes.GatewayV1()
+	classes, err := api.GatewayClasses().List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("failed to list GatewayClasses: %w", err)
+	}
+	list, err := api.Gateways(namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("failed to list Gateways of the Gateway API: %w", err)
+	}
+	var findings []Finding
+	for i := range list.Items {
+		gateway := &list.Items[i]
+		isOurs := slices.ContainsFunc(classes.Items, func(c gatewayv1.GatewayClass) bool {
+			return c.Name == string(gateway.Spec.GatewayClassName) && c.Spec.ControllerName == gatewayapi.ControllerName
+		})
+		isServed := slices.ContainsFunc(own, func(g appv1.Gateway) bool {
+			return g.Namespace == gateway.Namespace && proxypod.Parent(&g) == gateway.Name
+		})
+		if isOurs && !isServed {
+			findings = append(findings, examineUnserved(gateway)...)
+		}
+	}
+	return findings, nil
+}
+
+// examineUnserved returns why a Gateway of the Gateway API has no proxies.
+func examineUnserved(gateway *gatewayv1.Gateway) []Finding {
+	about := fmt.Sprintf("Gateway %s/%s", gateway.Namespace, gateway.Name)
+	var findings []Finding
+	for _, listener := range gateway.Status.Listeners {
+		if c := meta.FindStatusCondition(listener.Conditions, string(gatewayv1.ListenerConditionProgrammed)); c != nil && c.Status == metav1.ConditionFalse {
+			findings = append(findings, Finding{Level: Wrong, About: about, Says: fmt.Sprintf("listener %s is not served: %s", listener.Name, c.Message)})
+		}
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	return []Finding{{Level: Wrong, About: about, Says: "it has no proxies yet", Do: "Wait some seconds. If it stays, see its conditions, and the operator's log."}}
 }
 
 // attached returns what is wrong with the objects of the Gateway API that belong to a Gateway.

@@ -5,8 +5,53 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/source/gatewayapi"
 )
+
+// TestUnserved: a Gateway of the Gateway API without proxies is named with the listeners that keep it from having them.
+func TestUnserved(t *testing.T) {
+	gateway := func(name, class string, listeners ...gatewayv1.ListenerStatus) *gatewayv1.Gateway {
+		return &gatewayv1.Gateway{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: gatewayv1.GatewaySpec{GatewayClassName: gatewayv1.ObjectName(class)},
+			Status: gatewayv1.GatewayStatus{Listeners: listeners},
+		}
+	}
+	https := gatewayv1.ListenerStatus{Name: "https", Conditions: []metav1.Condition{
+		{Type: "Programmed", Status: metav1.ConditionFalse, Reason: "Invalid", Message: "tls.certificateRefs names no certificate"},
+	}}
+	isController := true
+	served := appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "served", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: "served", Controller: &isController},
+	}}}
+	classes := []runtime.Object{
+		&gatewayv1.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: "ours"}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName}},
+		&gatewayv1.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: gatewayv1.GatewayClassSpec{ControllerName: "example.com/theirs"}},
+	}
+	clients := cli.Clients{Routes: routesfake.NewSimpleClientset(classes...)}
+	for _, g := range []*gatewayv1.Gateway{gateway("bare", "ours", https), gateway("new", "ours"), gateway("served", "ours", https), gateway("other", "theirs", https)} {
+		if _, err := clients.Routes.GatewayV1().Gateways("shop").Create(t.Context(), g, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	findings, err := unserved(t.Context(), clients, "shop", []appv1.Gateway{served})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range findings {
+		got = append(got, string(f.Level)+" "+f.About+": "+f.Says)
+	}
+	want := "wrong Gateway shop/bare: listener https is not served: tls.certificateRefs names no certificate\nwrong Gateway shop/new: it has no proxies yet"
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
 
 // TestRefused: what older CRDs of the Gateway API took is named before newer ones refuse it.
 func TestRefused(t *testing.T) {
