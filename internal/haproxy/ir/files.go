@@ -162,20 +162,25 @@ func (c Config) FileNames() []string {
 }
 
 // Content returns the content of a file.
-func (c Config) Content(file string) []byte {
-	switch {
-	case file == ConfigFile:
-		return c.configFile()
-	case file == ConditionsFile:
-		var b bytes.Buffer
+func (c Config) Content(file string) []byte { return c.contentOf(file, 0) }
+
+// contentOf is Content for a file of about as many bytes.
+func (c Config) contentOf(file string, size int) []byte {
+	if content := c.Files[file]; content != nil {
+		return content
+	}
+	var b bytes.Buffer
+	b.Grow(size + size/64) // A buffer that grows is copied again and again.
+	switch file {
+	case ConfigFile:
+		c.writeConfig(&b)
+		return b.Bytes()
+	case ConditionsFile:
 		for _, entry := range ConditionEntries(c.Lists) {
 			writeEntry(&b, entry.Key, entry.Value)
 		}
 		return b.Bytes()
-	case c.Files[file] != nil:
-		return c.Files[file]
 	}
-	var b bytes.Buffer
 	if entries, ok := c.Maps[file]; ok {
 		for key, value := range entries.All() {
 			writeEntry(&b, key, value)
@@ -217,7 +222,7 @@ func (c Config) FilesAfter(before Config, known map[string][]byte) map[string][]
 		content, ok := known[name]
 		_, isCertificates := c.Certificates[name]
 		if entries, isMap := c.Maps[name]; !ok || changed[name] || isCertificates || c.Files[name] != nil || isMap && entries != before.Maps[name] {
-			content = c.Content(name)
+			content = c.contentOf(name, len(content))
 		}
 		files[name] = content
 	}
@@ -242,9 +247,8 @@ func writeEntry(b *bytes.Buffer, key, value string) {
 	b.WriteByte('\n')
 }
 
-// configFile returns haproxy.cfg: the sections, then the backends with their servers.
-func (c Config) configFile() []byte {
-	var b bytes.Buffer
+// writeConfig writes haproxy.cfg: the sections, then the backends with their servers.
+func (c Config) writeConfig(b *bytes.Buffer) {
 	for i, section := range c.Sections {
 		if i > 0 {
 			b.WriteByte('\n')
@@ -260,7 +264,6 @@ func (c Config) configFile() []byte {
 	for backend := range c.Backends.Values() {
 		b.Write(backend.section)
 	}
-	return b.Bytes()
 }
 
 // text returns the section of a backend.
