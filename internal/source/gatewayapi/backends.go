@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -55,11 +56,10 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 		v.no(gatewayv1.RouteReasonBackendNotFound, "Service %s/%s is of type ExternalName, and has no endpoints", backend.Namespace, backend.Service)
 		return
 	}
-	i := slices.IndexFunc(service.Spec.Ports, func(port corev1.ServicePort) bool {
-		return port.Port == backend.Port && (port.Protocol == "" || port.Protocol == corev1.ProtocolTCP)
-	})
+	i := slices.IndexFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return port.Port == backend.Port && isForTCP(port) })
 	if i < 0 {
-		v.no(gatewayv1.RouteReasonBackendNotFound, "Service %s/%s has no port %d for TCP", backend.Namespace, backend.Service, backend.Port)
+		v.no(gatewayv1.RouteReasonBackendNotFound, "Service %s/%s has no port %d for TCP, but %s: add it or change the reference",
+			backend.Namespace, backend.Service, backend.Port, portNumbers(service))
 		return
 	}
 	if kind == "TCPRoute" || kind == "TLSRoute" {
@@ -75,6 +75,28 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	case !protocol.Carries(kind, len(t.tlsPolicies.of(t, backend)) > 0):
 		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s is HTTP/1.1, and gRPC takes HTTP/2: use kubernetes.io/h2c, or remove it", of)
 	}
+}
+
+func isForTCP(port corev1.ServicePort) bool {
+	return port.Protocol == "" || port.Protocol == corev1.ProtocolTCP
+}
+
+// portNumbers lists ports of a Service for TCP: the first ones, as it may have thousands.
+func portNumbers(service *corev1.Service) string {
+	var numbers []string
+	for _, port := range service.Spec.Ports {
+		if isForTCP(port) {
+			numbers = append(numbers, fmt.Sprint(port.Port))
+		}
+	}
+	more := len(numbers) - maxListed
+	switch {
+	case len(numbers) == 0:
+		return "none"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(numbers[:maxListed], ", "), more)
+	}
+	return strings.Join(numbers, ", ")
 }
 
 // service returns a Service, false if nobody knows about it.

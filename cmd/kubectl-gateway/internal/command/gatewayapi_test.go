@@ -280,7 +280,7 @@ spec: {type: ExternalName, externalName: example.org, ports: [{port: 80}]}
 	}{
 		{gateway, "http://a.test/", []string{
 			"50% to no Service, answered with 500: no ReferenceGrant of namespace n1 lets HTTPRoutes of namespace demo refer to Service x\n",
-			"50% to no Service, answered with 500: Service demo/web has no port 81 for TCP\n",
+			"50% to no Service, answered with 500: Service demo/web has no port 81 for TCP, but 80: add it or change the reference\n",
 		}},
 		{gateway, "http://g.test/", []string{
 			`answered with 500: port 80 of Service demo/web has appProtocol "http", which is HTTP/1.1, and gRPC takes HTTP/2: use kubernetes.io/h2c, or remove it` + "\n",
