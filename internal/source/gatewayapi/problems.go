@@ -4,8 +4,15 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/proxypod"
 )
 
 // noteOwnProblems notes the parts of the Gateway and its listeners that have no effect.
@@ -68,6 +75,35 @@ func (t *translator) noteProblems(r *route) {
 			}
 		}
 	}
+}
+
+// Reported returns what the statuses of routes at a Gateway say of references beside what the translation finds: the
+// operator knows what the proxies report.
+func (r *Result) Reported(own *appv1.Gateway) []model.Problem {
+	at := OwnParent(own.Namespace, own.Name)
+	if parent := proxypod.Parent(own); parent != "" {
+		at = GatewayParent(own.Namespace, parent)
+	}
+	var all []model.Problem
+	for _, route := range slices.SortedFunc(maps.Values(r.t.routes), (*route).compare) {
+		seen := map[string]bool{}
+		for _, a := range route.attachments {
+			c := meta.FindStatusCondition(route.conditionsAt(a.ref), string(gatewayv1.RouteConditionResolvedRefs))
+			if a.parent.plane.parent != at || c == nil || c.Status != metav1.ConditionFalse || c.ObservedGeneration != route.GetGeneration() {
+				continue
+			}
+			message := c.Message // it begins with what is found here, too
+			if found := a.resolved.text(); found != "" {
+				message = strings.TrimPrefix(strings.TrimPrefix(message, found), "; ")
+			}
+			if message != "" && !seen[message] {
+				seen[message] = true
+				about := model.Problem{Origin: origin(route.kind, route), RouteKind: route.kind, Route: route.name}
+				all = append(all, newProblem(verdict{reason: c.Reason, message: message}, about, route.kind+" "+route.name))
+			}
+		}
+	}
+	return all
 }
 
 // updateProblems lists all problems of the data planes.

@@ -138,6 +138,9 @@ func (s *Site) translate() {
 	s.attached.Service = s.service
 	result := gatewayapi.Translate(s.attached)
 	s.model, s.Ignored = result.For(s.Gateway), nil
+	if s.model != nil {
+		s.model.Problems = append(s.model.Problems, result.Reported(s.Gateway)...)
+	}
 	// Others may send traffic to a Service that is there.
 	for _, target := range result.IdleTargets() {
 		if target.Missing {

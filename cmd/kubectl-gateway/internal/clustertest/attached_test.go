@@ -7,9 +7,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/source/gatewayapi"
 )
 
 // teamRoutes belong to Gateway attached/shop, and are in another namespace with their Service.
@@ -175,4 +178,51 @@ spec:
 	clitest.Run(t, "", in("explain", "edge", "http://shop.example.com:8080/api")...).Want(t, 0,
 		"listener  web: HTTP on port 8080, for *.example.com\nroute     attached-api/web rules[0]: ", "Service api port 80, ready: 10.0.0.7:8080\n")
 	clitest.Run(t, "", in("explain", "edge", "http://other.example.com:8080/api")...).Want(t, 3, "404")
+}
+
+// TestWhatProxiesReport: what the operator says of a route, by the reports of proxies, is said of its Gateway.
+func TestWhatProxiesReport(t *testing.T) {
+	namespace := newNamespace(t, "reported")
+	in := func(args ...string) []string { return append(args, "-n", namespace) }
+	shop := strings.Replace(gateway("shop", ""), "protocol: HTTP}", "protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}", 1)
+	clitest.Run(t, shop+`---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web}
+spec:
+  parentRefs: [{group: app.example.com, kind: Gateway, name: shop}]
+  rules:
+    - filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: users}}]
+      backendRefs: [{name: none, port: 80}]
+---
+apiVersion: app.example.com/v1
+kind: RouteFilter
+metadata: {name: users}
+spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
+`, in("apply", "-f", "-")...).Want(t, 0)
+	attach(t, get(t, namespace, "shop"), namespace, "httproutes", "routefilters")
+	routes, err := versioned.NewForConfig(clients.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, err := routes.GatewayV1().HTTPRoutes(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const missing, unusable = "rules[0].backendRefs[0]: there is no Service reported/none", "rules[0]: Secret reported/users does not exist"
+	web.Status.Parents = []gatewayv1.RouteParentStatus{{
+		ParentRef: web.Spec.ParentRefs[0], ControllerName: gatewayapi.ControllerName, Conditions: []metav1.Condition{{
+			Type: "ResolvedRefs", Status: metav1.ConditionFalse, Reason: "BackendNotFound", ObservedGeneration: web.Generation,
+			LastTransitionTime: metav1.Now(), Message: missing + "; " + unusable,
+		}},
+	}}
+	if _, err := routes.GatewayV1().HTTPRoutes(namespace).UpdateStatus(t.Context(), web, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const about = "wrong    Gateway reported/shop: HTTPRoute reported/web: "
+	result := clitest.Run(t, "", in("check")...)
+	if result.Want(t, 3, about+missing+"\n", about+unusable+"\n"); strings.Count(result.Out, "HTTPRoute reported/web") != 2 {
+		t.Errorf("a problem is there twice:\n%s", result.Out)
+	}
+	clitest.Run(t, "", in("explain", "shop", "http://a/")...).Want(t, 3, "warning: reported/shop: HTTPRoute reported/web: "+unusable)
 }
