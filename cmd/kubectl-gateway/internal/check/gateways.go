@@ -132,12 +132,8 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 			})
 		}
 	})
-	_, problems := site.Compile()
-	for _, problem := range problems {
-		// What is wrong with the Gateway itself is in its status.
-		if problem.Origin.Kind != "Gateway" || proxypod.Parent(gateway) != "" {
-			findings = append(findings, Finding{Level: Wrong, About: about, Says: problem.Message, Do: toDo(string(problem.Reason), gateway)})
-		}
+	for _, problem := range site.AttachedProblems() {
+		findings = append(findings, Finding{Level: Wrong, About: about, Says: problem.Message, Do: toDo(string(problem.Reason), gateway)})
 	}
 	return findings, nil
 }

@@ -14,12 +14,20 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/operator/status"
 	"gateway/internal/passwords"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 )
 
 // Compile returns the table of the Gateway, and the problems of refused parts.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
 	return routing.Compile(s.Model(), filters.Problem)
+}
+
+// AttachedProblems returns those of the objects of the Gateway API that belong to the Gateway. What is wrong with a
+// Gateway of our own itself is in its status.
+func (s *Site) AttachedProblems() []model.Problem {
+	_, problems := s.Compile()
+	return slices.DeleteFunc(problems, func(p model.Problem) bool { return p.Origin.Kind == "Gateway" && proxypod.Parent(s.Gateway) == "" })
 }
 
 // Problems returns what the proxies do not serve, as far as known: refused parts, and unusable Services, Secrets and

@@ -225,4 +225,5 @@ spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
 		t.Errorf("a problem is there twice:\n%s", result.Out)
 	}
 	clitest.Run(t, "", in("explain", "shop", "http://a/")...).Want(t, 3, "warning: reported/shop: HTTPRoute reported/web: "+unusable)
+	clitest.Run(t, "", in("list", "-o", "wide")...).Want(t, 0, "HTTPRoute reported/web: "+missing+"; "+unusable)
 }

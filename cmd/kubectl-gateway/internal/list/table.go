@@ -34,11 +34,11 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 		table.ColumnDefinitions = append([]metav1.TableColumnDefinition{{Name: "Namespace", Type: "string"}}, definitions...)
 	}
 	for i := range gateways {
-		routes, err := c.routes(ctx, &gateways[i])
+		routes, problems, err := c.attached(ctx, &gateways[i])
 		if err != nil {
 			return nil, err
 		}
-		cells := c.row(&gateways[i], routes, time.Now())
+		cells := c.row(&gateways[i], routes, problems, time.Now())
 		if c.all {
 			cells = append([]any{gateways[i].Namespace}, cells...)
 		}
@@ -47,29 +47,33 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 	return table, nil
 }
 
-// routes returns how many routes a Gateway has, with those of the Gateway API that belong to it.
-func (c *command) routes(ctx context.Context, gateway *appv1.Gateway) (any, error) {
+// attached returns how many routes a Gateway has, with those of the Gateway API that belong to it, and what is wrong
+// with the latter.
+func (c *command) attached(ctx context.Context, gateway *appv1.Gateway) (routes any, problems []string, err error) {
 	count := int64(len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes))
 	if gateway.Status.Attachments == nil {
-		return count, nil
+		return count, nil, nil
 	}
 	site, err := c.clients.Attached(ctx, gateway)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := site.Complete(); err != nil {
 		c.Warn("%v", err)
-		return "<unknown>", nil
+		return "<unknown>", nil, nil
 	}
 	for route := range site.Model().Routes.Values() {
 		if route.Origin.Kind != "Gateway" {
 			count++
 		}
 	}
-	return count, nil
+	for _, problem := range site.AttachedProblems() {
+		problems = append(problems, problem.Message)
+	}
+	return count, problems, nil
 }
 
-func (c *command) row(gateway *appv1.Gateway, routes any, now time.Time) []any {
+func (c *command) row(gateway *appv1.Gateway, routes any, problems []string, now time.Time) []any {
 	spec, status := &gateway.Spec, &gateway.Status
 	address := "<none>"
 	switch {
@@ -78,7 +82,10 @@ func (c *command) row(gateway *appv1.Gateway, routes any, now time.Time) []any {
 	case cmp.Or(spec.Service.Type, corev1.ServiceTypeLoadBalancer) == corev1.ServiceTypeLoadBalancer:
 		address = "<pending>" // as kubectl says it of a Service
 	}
-	problem := Problem(gateway)
+	if own := Problem(gateway); own != "" {
+		problems = append([]string{own}, problems...)
+	}
+	problem := strings.Join(problems, "; ")
 	if !c.isWide() && len(problem) > maxProblem {
 		problem = strings.ToValidUTF8(problem[:maxProblem], "") + "..."
 	}
