@@ -94,10 +94,8 @@ func unserved(ctx context.Context, clients cli.Clients, namespace string, own []
 func examineUnserved(gateway *gatewayv1.Gateway) []Finding {
 	about := fmt.Sprintf("Gateway %s/%s", gateway.Namespace, gateway.Name)
 	var findings []Finding
-	for _, listener := range gateway.Status.Listeners {
-		if c := meta.FindStatusCondition(listener.Conditions, string(gatewayv1.ListenerConditionProgrammed)); c != nil && c.Status == metav1.ConditionFalse {
-			findings = append(findings, Finding{Level: Wrong, About: about, Says: fmt.Sprintf("listener %s is not served: %s", listener.Name, c.Message)})
-		}
+	for _, why := range cli.Unserved(gateway) {
+		findings = append(findings, Finding{Level: Wrong, About: about, Says: why})
 	}
 	if len(findings) > 0 {
 		return findings

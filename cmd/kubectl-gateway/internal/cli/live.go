@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/proxypod"
@@ -20,11 +21,45 @@ import (
 
 // Live returns a Gateway of the cluster, with everything around it.
 func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error) {
-	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
+	gateway, err := c.Gateway(ctx, namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, name, err)
+		return nil, err
 	}
 	return c.Around(ctx, gateway)
+}
+
+// Gateway returns a Gateway of our own. The error says why there is none for a Gateway of the Gateway API of that name.
+func (c Clients) Gateway(ctx context.Context, namespace, name string) (*appv1.Gateway, error) {
+	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		return gateway, nil
+	}
+	if apierrors.IsNotFound(err) {
+		if other, otherErr := c.Routes.GatewayV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{}); otherErr == nil {
+			return nil, withoutProxies(other)
+		}
+	}
+	return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, name, err)
+}
+
+func withoutProxies(gateway *gatewayv1.Gateway) error {
+	why := strings.Join(Unserved(gateway), "; ")
+	if why == "" {
+		why = fmt.Sprintf("see its conditions: kubectl -n %s describe gateways.%s %s", gateway.Namespace, gatewayv1.GroupName, gateway.Name)
+	}
+	return fmt.Errorf("Gateway %s/%s of the Gateway API has no proxies: %s", gateway.Namespace, gateway.Name, why)
+}
+
+// Unserved returns which listeners of a Gateway of the Gateway API are not served, and why.
+func Unserved(gateway *gatewayv1.Gateway) []string {
+	var all []string
+	for _, listener := range gateway.Status.Listeners {
+		c := meta.FindStatusCondition(listener.Conditions, string(gatewayv1.ListenerConditionProgrammed))
+		if c != nil && c.Status == metav1.ConditionFalse {
+			all = append(all, fmt.Sprintf("listener %s is not served: %s", listener.Name, c.Message))
+		}
+	}
+	return all
 }
 
 // Around returns a Gateway of the cluster with everything around it: the objects of the Gateway API that belong to it,

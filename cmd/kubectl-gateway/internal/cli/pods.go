@@ -13,8 +13,8 @@ import (
 
 // ProxyPods returns the proxy pods of a Gateway, or the one that is named. There is at least one.
 func (c Clients) ProxyPods(ctx context.Context, namespace, gateway, pod string) ([]corev1.Pod, error) {
-	if _, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, gateway, metav1.GetOptions{}); err != nil {
-		return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, gateway, err)
+	if _, err := c.Gateway(ctx, namespace, gateway); err != nil {
+		return nil, err
 	}
 	pods, err := c.Core.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway).String()})
 	if err != nil {
@@ -22,7 +22,7 @@ func (c Clients) ProxyPods(ctx context.Context, namespace, gateway, pod string) 
 	}
 	if pod == "" {
 		if len(pods.Items) == 0 {
-			return nil, fmt.Errorf("Gateway %s/%s has no proxy pods", namespace, gateway) //nolint:staticcheck // a kind's name
+			return nil, fmt.Errorf("Gateway %s/%s has no proxy pods", namespace, gateway)
 		}
 		return pods.Items, nil
 	}

@@ -227,3 +227,37 @@ spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
 	clitest.Run(t, "", in("explain", "shop", "http://a/")...).Want(t, 3, "warning: reported/shop: HTTPRoute reported/web: "+unusable)
 	clitest.Run(t, "", in("list", "-o", "wide")...).Want(t, 0, "HTTPRoute reported/web: "+missing+"; "+unusable)
 }
+
+// TestWithoutProxies: a Gateway of the Gateway API that the operator makes no proxies for is named, and why.
+func TestWithoutProxies(t *testing.T) {
+	namespace := newNamespace(t, "unserved")
+	in := func(args ...string) []string { return append(args, "-n", namespace) }
+	clitest.Run(t, `apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge}
+spec: {gatewayClassName: ours, listeners: [{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: none}]}}]}
+`, in("apply", "-f", "-")...).Want(t, 0)
+	commands := [][]string{in("explain", "edge", "https://a/"), in("list", "edge"), in("logs", "edge"), in("render", "edge")}
+	for _, command := range commands {
+		clitest.Run(t, "", command...).Want(t, 1, "Gateway unserved/edge of the Gateway API has no proxies: see its conditions")
+	}
+	routes, err := versioned.NewForConfig(clients.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge, err := routes.GatewayV1().Gateways(namespace).Get(t.Context(), "edge", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge.Status.Listeners = []gatewayv1.ListenerStatus{{Name: "https", SupportedKinds: []gatewayv1.RouteGroupKind{}, Conditions: []metav1.Condition{{
+		Type: "Programmed", Status: metav1.ConditionFalse, Reason: "Invalid", LastTransitionTime: metav1.Now(), Message: "there is no Secret unserved/none",
+	}}}}
+	if _, err := routes.GatewayV1().Gateways(namespace).UpdateStatus(t.Context(), edge, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range commands {
+		clitest.Run(t, "", command...).Want(t, 1,
+			"Gateway unserved/edge of the Gateway API has no proxies: listener https is not served: there is no Secret unserved/none\n")
+	}
+	clitest.Run(t, "", in("explain", "other", "https://a/")...).Want(t, 1, "failed to get Gateway unserved/other: ", "not found")
+}

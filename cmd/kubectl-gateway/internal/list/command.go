@@ -81,9 +81,8 @@ func (c *command) isWide() bool { return c.output == "wide" }
 
 // list returns the Gateways.
 func (c *command) list(ctx context.Context, names []string) ([]appv1.Gateway, error) {
-	client := c.clients.Gateways.AppV1().Gateways(c.namespace)
 	if len(names) == 0 {
-		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: c.labels})
+		list, err := c.clients.Gateways.AppV1().Gateways(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.labels})
 		if err != nil {
 			return nil, fmt.Errorf("failed to list Gateways: %w", err)
 		}
@@ -91,9 +90,9 @@ func (c *command) list(ctx context.Context, names []string) ([]appv1.Gateway, er
 	}
 	var gateways []appv1.Gateway
 	for _, name := range names {
-		gateway, err := client.Get(ctx, name, metav1.GetOptions{})
+		gateway, err := c.clients.Gateway(ctx, c.namespace, name)
 		if err != nil {
-			return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", c.namespace, name, err)
+			return nil, err
 		}
 		gateways = append(gateways, *gateway)
 	}
