@@ -120,7 +120,7 @@ func TestQuestionsToWAF(t *testing.T) {
 				t.Errorf("%d bytes, %.30q: gateway-waf got %d, the backend %d", len(body), rest, len(asks), len(gets))
 			}
 			for _, want := range []string{
-				"{Paranoia:2 Threshold:5 Excluded:[{Rule:942100 Target:Cookie Name:a}]} <nil>\n127.0.0.1 POST HTTP/1.1 /a%2fb/;c?d=%00&e='\r\n",
+				"{Paranoia:2 Threshold:5 Excluded:[{Rule:942100 Target:Cookie Name:a}] Rules:} <nil>\n127.0.0.1 POST HTTP/1.1 /a%2fb/;c?d=%00&e='\r\n",
 				"\r\nhost: X.io:80\r\n", "\r\nx-a: 1\r\nx-a: 2,3\r\nx-b: \r\n", "\r\nx-forwarded-for: 127.0.0.1\r\n",
 			} {
 				if !strings.Contains(head+"\r\n", want) {

@@ -404,7 +404,7 @@ func TestNotAdmitted(t *testing.T) {
 		{"port: 80, protocol: HTTP, hostname: \"*.b.test\"", "port: 80, protocol: HTTP", 5, "two listeners have the same port and hostname: "},
 		{"type: DirectResponse", "type: CORS", 20, "spec.routes[0].rules[1].filters[0].cors: Required value"},
 		{"value: /old", "value: /a/../b", 16, `spec.routes[0].rules[0].matches[0].path.value: Invalid value: "/a/../b": must have a form like /shop`},
-		{"listeners: [db]", "listeners: [dbs]", 35, "must be the name of a listener in spec.listeners: correct the name or add the listener"},
+		{"listeners: [db]", "listeners: [dbs]", 37, "must be the name of a listener in spec.listeners: correct the name or add the listener"},
 		{"statusCode: 418", "statusCode: ok", 20, `statusCode: Invalid value: "string": must be of type integer`},
 		{"method: POST", "methods: POST", 23, `unknown field "spec.routes[0].rules[3].matches[0].methods"`},
 		{"name: all", "name: a.b", 3, "metadata.name"},
