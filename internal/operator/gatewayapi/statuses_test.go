@@ -237,6 +237,16 @@ func TestProgrammedIsOfTheGeneration(t *testing.T) {
 	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=False Pending: its proxies do not run yet")
 }
 
+// TestNoListenerCanBeServed: a Gateway that gets no proxies does not promise any.
+func TestNoListenerCanBeServed(t *testing.T) {
+	f := newFixture(t, shop)
+	f.put("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {namespace: web, name: shop}\nspec:\n  gatewayClassName: app\n" +
+		"  listeners: [{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{kind: Other, name: tls}]}}]\n")
+	f.settle()
+	f.expectConditions(routeKind("Gateway"), "web", "shop",
+		"Programmed=False Invalid: no listener can be served: see the conditions of the listeners")
+}
+
 // TestConditionsOfOthersStay wherever others may add one. Ours that are not wanted any more go.
 func TestConditionsOfOthersStay(t *testing.T) {
 	now, want := metav1.Now(), "Accepted Foreign"

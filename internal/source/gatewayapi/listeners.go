@@ -104,6 +104,9 @@ func (l *listener) isServed() bool { return l.conflict.reason == "" && l.accepte
 // isAccepted reports whether a listener is in the data plane, and no report of proxies prevents that it is accepted.
 func (l *listener) isAccepted() bool { return l.isServed() && l.refused.isOpen() }
 
+// canBeServed reports whether nothing is certain to keep proxies from serving a listener.
+func (l *listener) canBeServed() bool { return l.isAccepted() && l.unserved.isOpen() }
+
 func (l *listener) hostname() string { return string(or(l.Hostname, "")) }
 
 // kindsOf are the kinds of routes that the listeners of a protocol take.

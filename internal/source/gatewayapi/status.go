@@ -196,6 +196,9 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	if programmed.reason == "" {
 		programmed = p.unusable(status.Addresses, pending)
 	}
+	if pending.reason == string(gatewayv1.GatewayReasonPending) && !slices.ContainsFunc(p.listeners, (*listener).canBeServed) {
+		programmed.no(gatewayv1.GatewayReasonInvalid, "no listener can be served: see the conditions of the listeners")
+	}
 	if programmed.reason == "" {
 		programmed = pending
 	}
@@ -297,7 +300,7 @@ func (l *listener) conditions(generation int64, pending verdict) []metav1.Condit
 
 // isAccepted reports whether a ListenerSet is part of its Gateway: one valid listener is enough.
 func (p *parent) isAccepted() bool {
-	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isAccepted() && l.unserved.isOpen() })
+	return p.allowed && slices.ContainsFunc(p.listeners, (*listener).canBeServed)
 }
 
 // setStatus returns the status of a ListenerSet.
