@@ -240,15 +240,12 @@ func (p *ruleParser) actions(text string) (string, error) {
 			return "", fmt.Errorf("the action %s: %w", a.name, err)
 		}
 		counts[known.group]++
-		switch {
-		case known.group == "":
-		case counts[known.group] > known.most:
-			return "", fmt.Errorf("the action %s: a rule may have %d such action(s)", a.name, known.most)
+		if known.group != "" && counts[known.group] > known.most {
+			return "", fmt.Errorf("the action %s: a rule may have at most %d of its kind", a.name, known.most)
 		}
-		if known.isSilent {
-			continue
+		if !known.isSilent {
+			kept = append(kept, strings.TrimSuffix(a.name+":'"+a.value+"'", ":''"))
 		}
-		kept = append(kept, strings.TrimSuffix(a.name+":'"+a.value+"'", ":''"))
 	}
 	p.rules++
 	switch {

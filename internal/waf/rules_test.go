@@ -97,7 +97,7 @@ var refused = map[string]string{
 
 	`SecRule ARGS "a" "deny"`: "needs an id from 1 to 99999", `SecRule ARGS "a"`: "needs an id", `SecAction ""`: "needs an id",
 	`SecRule ARGS "a" "id:100000,deny"`: "not an ID from 1 to 99999, which rules of your own have", `SecRule ARGS "a" "id:0"`: "not an ID", `SecRule ARGS "a" "id:+1"`: "not an ID",
-	rule("id:2"): "1 such action", rule("phase:3"): "responses are not looked at", rule("phase:logging"): "responses are not looked at", rule("deny,pass"): "1 such action",
+	rule("id:2"): "at most 1 of its kind", rule("phase:3"): "responses are not looked at", rule("phase:logging"): "responses are not looked at", rule("deny,pass"): "at most 1 of its kind",
 	rule("exec:/bin/sh"): "the action exec is not allowed", rule("drop"): "not allowed", rule("redirect:http://a"): "not allowed", rule("proxy:http://a"): "not allowed",
 	rule("initcol:ip=a"): "not allowed", rule("setenv:a=b"): "not allowed", rule("expirevar:a=b"): "not allowed", rule("pause:1000"): "not allowed", rule("skip:1"): "not allowed",
 	rule("status:500"): "get 403", rule("deny:a"): "no value", rule("t:hexEncode"): "makes texts longer", rule("t:other"): "no transformation", rule("allow:all"): "its value is phase",
@@ -116,7 +116,7 @@ var refused = map[string]string{
 	rule("chain") + "\n" + rule("deny"):                   "line 2: the action id must be in the first rule",
 	rule("chain") + "\n" + `SecRule ARGS "a" "deny"`:      "line 2: the action deny must be in the first rule",
 	rule("deny") + "\n" + `SecRule ARGS "b" "id:01,deny"`: "line 2: the action id: another rule has 1, too",
-	rule(strings.Repeat("t:none,", 12) + "t:none"):        "12 such",
+	rule(strings.Repeat("t:none,", 12) + "t:none"):        "at most 12 of its kind",
 	rule("deny") + many():                                 "more than 256 rules",
 }
 
