@@ -76,7 +76,8 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", proxypod.CertificatesDir,
 		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret, and SECRET/auth, without users, for each -users")
-	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt, CONFIGMAP/jwks or CONFIGMAP/rules.conf for each -configmap")
+	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir,
+		"`directory` with CONFIGMAP/ca.crt, CONFIGMAP/jwks or CONFIGMAP/rules.conf for each -configmap")
 	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", proxypod.HAProxyCertificatesDir,
 		"`directory` where HAProxy, not the agent, finds SECRET/tls.pem, certificate and key")
 	flags.StringVar(&o.keysSocket, "keys-socket", proxypod.KeysSocket,
@@ -142,8 +143,8 @@ func (o *options) check() error {
 		return errors.New("$POD_UID is not set: the UID of the pod this runs in")
 	}
 	for _, path := range []struct{ flag, value string }{
-		{"config-dir", o.configDir}, {"run-dir", o.runDir}, {"haproxy-certificates-dir", o.haproxyCerts}, {"keys-socket", o.keysSocket},
-		{"users-socket", o.usersSocket}, {"waf-socket", o.wafSocket}, {"login-socket", o.loginSocket},
+		{"config-dir", o.configDir}, {"run-dir", o.runDir}, {"haproxy-certificates-dir", o.haproxyCerts},
+		{"keys-socket", o.keysSocket}, {"users-socket", o.usersSocket}, {"waf-socket", o.wafSocket}, {"login-socket", o.loginSocket},
 	} {
 		if !hapathPattern.MatchString(path.value) {
 			return fmt.Errorf("-%s=%s is not an absolute path of letters, digits, and /._-", path.flag, path.value)
