@@ -28,9 +28,12 @@ func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error
 	return c.Around(ctx, gateway)
 }
 
-// Gateway returns a Gateway of our own. The error says why there is none for a Gateway of the Gateway API of that name.
+// Gateway returns a Gateway of our own, or that for a Gateway of the Gateway API. The error says why this has none.
 func (c Clients) Gateway(ctx context.Context, namespace, name string) (*appv1.Gateway, error) {
 	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
+	if own := gatewayapi.DataPlaneName(name); apierrors.IsNotFound(err) && own != name {
+		gateway, err = c.Gateways.AppV1().Gateways(namespace).Get(ctx, own, metav1.GetOptions{})
+	}
 	if err == nil {
 		return gateway, nil
 	}

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -226,6 +227,24 @@ spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
 	}
 	clitest.Run(t, "", in("explain", "shop", "http://a/")...).Want(t, 3, "warning: reported/shop: HTTPRoute reported/web: "+unusable)
 	clitest.Run(t, "", in("list", "-o", "wide")...).Want(t, 0, "HTTPRoute reported/web: "+missing+"; "+unusable)
+}
+
+// TestLongName: a Gateway of the Gateway API is found by its name where our own has to have another one.
+func TestLongName(t *testing.T) {
+	namespace, name := newNamespace(t, "long"), strings.Repeat("edge.", 12)+"shop"
+	clitest.Run(t, fmt.Sprintf(`apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: %s}
+spec: {gatewayClassName: ours, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: %s}
+spec: {listeners: [{name: http, port: 80, protocol: HTTP}]}
+`, name, gatewayapi.DataPlaneName(name)), "apply", "-n", namespace, "-f", "-").Want(t, 0)
+	for _, command := range []string{"list", "render"} {
+		clitest.Run(t, "", command, name, "-n", namespace).Want(t, 0)
+	}
 }
 
 // TestWithoutProxies: a Gateway of the Gateway API that the operator makes no proxies for is named, and why.
