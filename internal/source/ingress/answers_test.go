@@ -163,7 +163,7 @@ func TestClientsDoNotSayWhoTheyAre(t *testing.T) {
 	for text, want := range map[string]bool{"": true, controller: false} {
 		var removed, set bool
 		for _, filter := range objects[*appv1.GatewayConfig](convertText(t, text+pathOf(home, "web", "a.test", "/", "")))[0].Spec.Filters {
-			removed = removed || filter.RequestHeaderModifier != nil && len(filter.RequestHeaderModifier.Remove) == 4
+			removed = removed || filter.RequestHeaderModifier != nil && len(filter.RequestHeaderModifier.Remove) == 5
 			set = set || filter.HeaderVariables != nil && filter.HeaderVariables.Set[0].Name == "X-Real-IP"
 		}
 		if !removed || set != want {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	appv1 "gateway/api/app/v1"
 )
 
@@ -21,6 +23,10 @@ type configuration struct {
 	redirectCode int
 	// hsts is the value of Strict-Transport-Security, "" if there is none.
 	hsts string
+	// keepServer says that answers keep the header Server of backends.
+	keepServer bool
+	// fullForwardedFor says that X-Forwarded-For has all that trusted proxies say.
+	fullForwardedFor bool
 	// blocked are the ranges of addresses that have no access to anything.
 	blocked []appv1.AddressRange
 	config  appv1.GatewayConfigSpec
@@ -56,22 +62,27 @@ var Keys = []Row{
 		return ""
 	}, ""},
 	{"http-redirect-code", Carried, "the status of redirects to HTTPS", setRedirectCode, ""},
-	{"hsts hsts-max-age hsts-include-subdomains hsts-preload", Carried, "ResponseHeaderModifier of the GatewayConfig", (*settings).setHSTS, ""},
+	{"hsts hsts-max-age hsts-include-subdomains hsts-preload", Carried, "ResponseHeaderModifier of all rules, over HTTPS", (*settings).setHSTS, ""},
 	{"proxy-body-size", Carried, "maxRequestBytes of the GatewayConfig, 1 MiB by default", setDefaultBodySize, ""},
 	{"add-headers", Carried, "ResponseHeaderModifier of the GatewayConfig", (*settings).setAllHeaders, ""},
 	{"proxy-set-headers", Carried, "RequestHeaderModifier of the GatewayConfig", (*settings).setAllHeaders, ""},
 	{"hide-headers", Carried, "ResponseHeaderModifier of the GatewayConfig", (*settings).setHidden, ""},
 	{"block-cidrs", Carried, "ClientAddress of the GatewayConfig and of all rules", (*settings).setBlocked, ""},
 	{"block-user-agents block-referers", Closed, "clients are not refused by headers", nil, ""},
+	{
+		"allow-backend-server-header server-tokens", Differs, "Server of backends is removed, unless both are true. The proxies have none",
+		(*settings).setServer, "",
+	},
 	{"use-gzip gzip-types gzip-min-length", Carried, "compression of the GatewayConfig. Vary is on compressed answers alone", (*settings).setCompression, ""},
 	{"use-forwarded-headers proxy-real-ip-cidr", Differs, "trustedProxies of the GatewayConfig. Backends get the request's Host, beside X-Forwarded-Host", (*settings).setTrusted, ""},
+	{"compute-full-forwarded-for", Carried, "X-Forwarded-For has all addresses, in place of the client's alone", (*settings).setTrusted, ""},
 	{"forwarded-for-header", Lost, "the client's address is in X-Forwarded-For", nil, "X-Forwarded-For"},
 	{"enable-real-ip", Lost, "the client's address is in X-Forwarded-For: name the proxies in trustedProxies of the GatewayConfig", nil, "false"},
 	{"use-proxy-protocol", Lost, "a Gateway of the Gateway API takes no PROXY protocol: have the load balancer not send it", nil, "false"},
 	{"worker-shutdown-timeout", Carried, "drainTimeout of the GatewayConfig", (*settings).setDrain, ""},
 	{"limit-req-status-code limit-conn-status-code", Differs, "clients get 429", nil, "429"},
 	{"limit-conn-zone-variable", Differs, "limits count by the client's address", nil, "$binary_remote_addr"},
-	{"large-client-header-buffers", Differs, "headers of requests have up to 15 KiB, and there are up to 100", nil, "4 8k"},
+	{"large-client-header-buffers", Carried, "clientLimits of the GatewayConfig, up to 64 KiB and 1,000 headers", setHeaderBuffers, ""},
 	{"client-header-timeout client-body-timeout", Differs, "headers have to arrive within 10 s", nil, ""},
 	{"ssl-protocols", Differs, "TLS is of version 1.2 or 1.3", nil, "TLSv1.2 TLSv1.3"},
 	{"ssl-ciphers ssl-ecdh-curve ssl-dh-param", Differs, "the proxies have a list of ciphers of their own", nil, ""},
@@ -95,9 +106,9 @@ var Keys = []Row{
 		Lost, noTraces, nil, "",
 	},
 	{
-		"allow-backend-server-header allow-cross-namespace-resources allow-snippet-annotations annotations-risk-level annotation-value-word-blocklist " +
-			"global-allowed-response-headers server-tokens default-type strict-validate-path-type ssl-reject-handshake generate-request-id proxy-ssl-location-only " +
-			"compute-full-forwarded-for forwarded-for-proxy-protocol-header proxy-protocol-header-timeout disable-ipv6 disable-ipv6-dns debug-connections",
+		"allow-cross-namespace-resources allow-snippet-annotations annotations-risk-level annotation-value-word-blocklist " +
+			"global-allowed-response-headers default-type strict-validate-path-type ssl-reject-handshake generate-request-id proxy-ssl-location-only " +
+			"forwarded-for-proxy-protocol-header proxy-protocol-header-timeout disable-ipv6 disable-ipv6-dns debug-connections",
 		Harmless, "answers are the same", nil, "",
 	},
 	{
@@ -128,10 +139,13 @@ const asDefault = "as the annotation"
 func (t *translator) configure() {
 	t.configuration = configuration{
 		defaults: map[string]string{}, noRedirect: []string{challenges}, noAuth: []string{challenges}, redirectCode: 308,
-		config: appv1.GatewayConfigSpec{MaxRequestBytes: new(int64(1 << 20))},
+		config: appv1.GatewayConfigSpec{
+			MaxRequestBytes: new(int64(1 << 20)),
+			ClientLimits:    &appv1.ClientLimits{MaxHeaders: new(int32(1000)), MaxHeaderBytes: new(int32(32 << 10))},
+		},
 	}
 	s := &settings{translator: t, values: map[string]string{}, defaults: map[string]bool{}}
-	defer s.setHSTS("")
+	defer func() { s.setHSTS(""); s.setServer("") }()
 	if t.Configuration == nil {
 		return
 	}
@@ -218,7 +232,7 @@ func (s *settings) setAllHeaders(value string) string {
 
 func (s *settings) setHidden(value string) string {
 	for _, name := range list(value) {
-		if !isChangeableHeader(name) || len(s.responseHeaders.Remove) == maxHeaders {
+		if !isChangeableHeader(name) || len(s.responseHeaders.Remove) == maxHeaders-1 { // there is Server, too
 			return fmt.Sprintf("%s cannot be removed", name)
 		}
 		s.responseHeaders.Remove = append(s.responseHeaders.Remove, appv1.ModifiedHeaderName(name))
@@ -236,30 +250,62 @@ func (s *settings) setBlocked(value string) string {
 	return ""
 }
 
+// setServer reads both keys about the header Server. nginx removes it by default.
+func (s *settings) setServer(string) string {
+	own := s.bool("server-tokens", false)
+	s.keepServer = own && s.bool("allow-backend-server-header", false)
+	return either(own && !s.keepServer, "no answer has the header Server: nginx names itself", "")
+}
+
+// setHeaderBuffers takes as many bytes as nginx has buffers for.
+func setHeaderBuffers(s *settings, value string) string {
+	number, text := pair(value)
+	count, err := strconv.ParseUint(number, 10, 16)
+	bytes, ok := size(cmp.Or(text, "-"))
+	if err != nil || !ok {
+		return "it is no number and size"
+	}
+	bytes *= int64(count)                                                                     //nolint:gosec // it has 16 bits
+	s.config.ClientLimits.MaxHeaderBytes = new(int32(min(maxHeaderBytes, max(4<<10, bytes)))) //nolint:gosec // it is maxHeaderBytes at most
+	return either(bytes > maxHeaderBytes, "headers of requests have up to 64 KiB", "")
+}
+
+// maxHeaderBytes is the largest value of clientLimits.maxHeaderBytes.
+const maxHeaderBytes = 64 << 10
+
+// gzipTypes are those that nginx compresses by default, beside HTML, which it always does.
+const gzipTypes = "application/atom+xml application/javascript application/x-javascript application/json application/rss+xml " +
+	"application/vnd.ms-fontobject application/x-font-ttf application/x-web-app-manifest+json application/xhtml+xml application/xml font/opentype " +
+	"image/svg+xml image/x-icon text/css text/javascript text/plain text/x-component"
+
 // setCompression reads all keys about it.
-func (s *settings) setCompression(string) string {
+func (s *settings) setCompression(string) (text string) {
 	if !s.bool("use-gzip", false) {
 		return ""
 	}
-	compression := &appv1.Compression{}
+	compression := &appv1.Compression{MinBytes: new(int32(256))}
 	if least, ok := s.number("gzip-min-length"); ok {
 		compression.MinBytes = new(min(least, 1<<20))
 	}
-	for _, kind := range strings.Fields(s.values["gzip-types"]) {
-		if len(compression.ContentTypes) < 32 && mediaTypes.MatchString(kind) {
-			compression.ContentTypes = append(compression.ContentTypes, appv1.MediaType(kind))
+	for _, kind := range strings.Fields("text/html " + cmp.Or(s.values["gzip-types"], gzipTypes)) {
+		switch one := appv1.MediaType(kind); {
+		case slices.Contains(compression.ContentTypes, one):
+		case len(compression.ContentTypes) == 32 || !mediaTypes.MatchString(kind):
+			text = kind + " cannot be given: name up to 32 media types"
+		default:
+			compression.ContentTypes = append(compression.ContentTypes, one)
 		}
 	}
 	s.config.Compression = compression
-	return ""
+	return text
 }
 
-// setTrusted reads both keys about it. nginx believes all addresses by default.
+// setTrusted reads all keys about it. nginx believes all addresses by default.
 func (s *settings) setTrusted(string) string {
 	if !s.bool("use-forwarded-headers", false) {
 		return ""
 	}
-	s.config.TrustedProxies = nil
+	s.config.TrustedProxies, s.fullForwardedFor = nil, s.bool("compute-full-forwarded-for", false)
 	for _, text := range list(cmp.Or(s.values["proxy-real-ip-cidr"], "0.0.0.0/0")) {
 		parsed, err := netip.ParsePrefix(text)
 		if err != nil || len(s.config.TrustedProxies) == 64 {
@@ -280,27 +326,59 @@ func (s *settings) setDrain(value string) string {
 }
 
 // variables returns what nginx tells backends of requests: who the client is, unless the ConfigMap says otherwise.
-func (c *configuration) variables() []appv1.HeaderVariable {
-	const name = "X-Real-IP"
-	if slices.ContainsFunc(c.requestHeaders.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), name) }) {
-		return nil
+// Where proxies are trusted, they name others in X-Forwarded-For, too.
+func (c *configuration) variables() (all []appv1.HeaderVariable) {
+	names := []appv1.ModifiedHeaderName{"X-Real-IP"}
+	if len(c.config.TrustedProxies) > 0 && !c.fullForwardedFor {
+		names = append(names, "X-Forwarded-For")
 	}
-	return []appv1.HeaderVariable{{Name: name, Variable: appv1.HeaderVariableClientAddress}}
+	for _, name := range names {
+		if !slices.ContainsFunc(c.requestHeaders.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), string(name)) }) {
+			all = append(all, appv1.HeaderVariable{Name: name, Variable: appv1.HeaderVariableClientAddress})
+		}
+	}
+	return all
 }
 
 // ofProxy are headers that nginx replaces, and that backends may believe. No filter can set them to what nginx does.
-var ofProxy = []appv1.ModifiedHeaderName{"X-Original-Forwarded-For", "X-Original-Forwarded-Host", "X-Forwarded-Scheme", "X-Scheme"}
+// Forwarded is one that nginx does not know, so that it may say something else than a header of the ConfigMap.
+var ofProxy = []appv1.ModifiedHeaderName{"X-Original-Forwarded-For", "X-Original-Forwarded-Host", "X-Forwarded-Scheme", "X-Scheme", "Forwarded"}
 
 const hsts = "Strict-Transport-Security"
+
+// withHSTS returns rules for HTTPS: backends' answers have the header, unless somebody else has something to say of it.
+func (s *site) withHSTS(rules []rule) []rule {
+	isHSTS := func(name string) bool { return strings.EqualFold(name, hsts) }
+	if s.hsts == "" || slices.ContainsFunc(s.responseHeaders.Set, func(h appv1.Header) bool { return isHSTS(string(h.Name)) }) {
+		return rules
+	}
+	var all []rule
+	for i := range rules {
+		one := rules[i].deepCopy()
+		if all = append(all, one); len(one.BackendRefs) == 0 {
+			continue
+		}
+		headers := all[i].headers(ofAnswers)
+		isNamed := slices.ContainsFunc(headers.Remove, isHSTS) ||
+			slices.ContainsFunc(slices.Concat(headers.Set, headers.Add), func(h gatewayv1.HTTPHeader) bool { return isHSTS(string(h.Name)) })
+		switch {
+		case isNamed:
+		case len(headers.Set) == maxHeaders:
+			s.note(Subject{"Ingress", one.of[0].Namespace, one.of[0].Name}, "a rule sets up to %d headers: answers have no %s", maxHeaders, hsts)
+		default:
+			headers.Set = append(headers.Set, gatewayv1.HTTPHeader{Name: hsts, Value: s.hsts})
+		}
+	}
+	return all
+}
 
 // gatewayConfig returns what the Gateway API has no fields for.
 func (s *site) gatewayConfig() *appv1.GatewayConfig {
 	c := &s.configuration
 	config := &appv1.GatewayConfig{Spec: *c.config.DeepCopy()}
 	response := *c.responseHeaders.DeepCopy()
-	isSet := slices.ContainsFunc(response.Set, func(h appv1.Header) bool { return strings.EqualFold(string(h.Name), hsts) })
-	if c.hsts != "" && len(s.listeners) > 0 && len(response.Set) < maxHeaders && !isSet {
-		response.Set = append(response.Set, appv1.Header{Name: hsts, Value: c.hsts})
+	if !c.keepServer && !slices.ContainsFunc(response.Remove, func(name appv1.ModifiedHeaderName) bool { return strings.EqualFold(string(name), "Server") }) {
+		response.Remove = append(response.Remove, "Server")
 	}
 	filters := &config.Spec.Filters
 	if len(c.blocked) > 0 {

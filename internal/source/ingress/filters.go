@@ -302,9 +302,9 @@ func setBodySize(s *settings, value string) string {
 }
 
 // headerRoom is how many bytes the headers of an answer may have.
-const headerRoom = 15 << 10
+const headerRoom = 60 << 10
 
-const noLargeHeaders = "headers of answers have up to 15 KiB"
+const noLargeHeaders = "headers of answers have up to 60 KiB"
 
 func setHeaderSize(_ *settings, value string) string {
 	n, ok := size(value)

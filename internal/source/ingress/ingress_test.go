@@ -232,7 +232,9 @@ data:
   add-headers: a/headers
   block-cidrs: 192.0.2.0/24
   use-gzip: "true"
+  gzip-types: text/css
   use-forwarded-headers: "true"
+  compute-full-forwarded-for: "true"
   proxy-real-ip-cidr: 10.0.0.0/8
   whitelist-source-range: 10.0.0.0/8
   global-auth-url: http://login.b.svc/
@@ -252,8 +254,8 @@ data:
 		t.Errorf("got %q, want %q", got, want)
 	}
 	config, err := json.Marshal(objects[*appv1.GatewayConfig](result)[0].Spec)
-	const spec = `{"trustedProxies":["10.0.0.0/8"],"compression":{},"filters":[` +
-		`{"type":"ClientAddress","clientAddress":{"deny":["192.0.2.0/24"]}},` + replaced + `,{"type":"ResponseHeaderModifier","responseHeaderModifier":{"set":[{"name":"X-A","value":"b"}]}}],` +
+	const spec = `{"trustedProxies":["10.0.0.0/8"],"clientLimits":{"maxHeaders":1000,"maxHeaderBytes":32768},"compression":{"contentTypes":["text/html","text/css"],"minBytes":256},"filters":[` +
+		`{"type":"ClientAddress","clientAddress":{"deny":["192.0.2.0/24"]}},` + replaced + `,{"type":"ResponseHeaderModifier","responseHeaderModifier":{"set":[{"name":"X-A","value":"b"}],"remove":["Server"]}}],` +
 		`"drainTimeout":"1m"}`
 	if err != nil || string(config) != spec {
 		t.Errorf("got the GatewayConfig %s (%v), want %s", config, err, spec)
@@ -266,7 +268,7 @@ data:
 }
 
 // replaced is how clients' headers of nginx are replaced.
-const replaced = `{"type":"RequestHeaderModifier","requestHeaderModifier":{"remove":["X-Original-Forwarded-For","X-Original-Forwarded-Host","X-Forwarded-Scheme","X-Scheme"]}},` +
+const replaced = `{"type":"RequestHeaderModifier","requestHeaderModifier":{"remove":["X-Original-Forwarded-For","X-Original-Forwarded-Host","X-Forwarded-Scheme","X-Scheme","Forwarded"]}},` +
 	`{"type":"HeaderVariables","headerVariables":{"set":[{"name":"X-Real-IP","variable":"ClientAddress"}]}}`
 
 // TestAlwaysTheSame: the order of the input does not matter.

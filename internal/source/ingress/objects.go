@@ -288,7 +288,7 @@ func (s *site) addRoutes(h *host) {
 		plain, secure := s.parents(h, namespace)
 		name := cmp.Or(h.name, "default")
 		switch {
-		case !redirects:
+		case !redirects && (s.hsts == "" || len(secure) == 0):
 			s.addHTTPRoutes(namespace, name, append(plain, secure...), h.names(), rules)
 			continue
 		case only:
@@ -300,7 +300,7 @@ func (s *site) addRoutes(h *host) {
 		default:
 			s.addHTTPRoutes(namespace, name+"-http", plain, h.names(), append(secured, http...))
 		}
-		s.addHTTPRoutes(namespace, name, secure, h.names(), rules)
+		s.addHTTPRoutes(namespace, name, secure, h.names(), s.withHSTS(rules))
 	}
 	if isPreciseHostname(h.www) {
 		plain, secure := s.parents(h, namespaces[0])

@@ -59,7 +59,7 @@ func setGlobalSnippet(s *settings, value string) string {
 			to.Remove = append(to.Remove, appv1.ModifiedHeaderName(name))
 		}
 	}
-	if most := maxHeaders - 1; len(to.Set) > most || len(to.Remove) > maxHeaders { // there is Strict-Transport-Security, too
+	if most := maxHeaders - 1; len(to.Set) > most || len(to.Remove) > most { // Server is removed, too
 		*to = appv1.HeaderFilter{}
 		return s.close(s.annotation, fmt.Sprintf("all keys together change up to %d headers", most))
 	}

@@ -131,8 +131,8 @@ func TestServerSnippets(t *testing.T) {
 func TestSnippetsOfAll(t *testing.T) {
 	for data, want := range map[string]string{
 		`{server-snippet: "more_set_headers 'X-A: b';", http-snippet: "more_clear_headers Server;"}`:          `{"set":[{"name":"X-A","value":"b"}],"remove":["Server"]} Service web`,
-		`{server-snippet: "more_set_headers 'X-A: b';", http-snippet: "more_set_headers 'x-a: c' 'X-C: d';"}`: `{"set":[{"name":"X-C","value":"d"},{"name":"X-A","value":"b"}]} Service web`,
-		`{server-snippet: "deny all;"}`: "null 503",
+		`{server-snippet: "more_set_headers 'X-A: b';", http-snippet: "more_set_headers 'x-a: c' 'X-C: d';"}`: `{"set":[{"name":"X-C","value":"d"},{"name":"X-A","value":"b"}],"remove":["Server"]} Service web`,
+		`{server-snippet: "deny all;"}`: `{"remove":["Server"]} 503`,
 	} {
 		result := convertText(t, "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: controller}, data: "+data+"}\n---"+pathOf(home, "web", "a.test", "/", ""))
 		var headers *appv1.HeaderFilter
