@@ -112,8 +112,7 @@ func newAttachedRig(b *testing.B, routes int) *passRig {
 
 // putRoute makes the agent see a route.
 func (r *passRig) putRoute(route *gatewayv1.HTTPRoute) {
-	r.put(r.agent.watch.namespaces[namespace].resources["httproutes"], route)
-	r.agent.watch.onResource(namespace, "httproutes").AddFunc(route)
+	r.agent.watch.onResource(r.agent.watch.namespaces[namespace].resources["httproutes"]).AddFunc(route)
 }
 
 func (r *passRig) httpRoute(i, generation int) *gatewayv1.HTTPRoute {

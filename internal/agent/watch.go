@@ -54,16 +54,16 @@ type watcher struct {
 
 	mu sync.Mutex
 	// touched are the Services that changed, or whose EndpointSlices did, since changes returned them last, and whether
-	// they did themselves. objects are those of the Gateway API that did, and whether in more than their versions.
+	// they did themselves. events are what the API server sent of other objects since then.
 	touched map[types.NamespacedName]bool
-	objects map[touchedObject]bool
+	events  map[objectKey]event
 }
 
 func newWatcher(options Options) (*watcher, error) {
 	w := &watcher{
 		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
 		changed: func() {}, namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
-		objects: map[touchedObject]bool{},
+		events: map[objectKey]event{},
 	}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
@@ -128,16 +128,18 @@ func (w *watcher) changes(anew bool) (Changes, bool) {
 			return Changes{}, false
 		}
 	}
+	w.updateCounts() // what was listed before now is among the events
 	w.mu.Lock()
-	services, objects := w.touched, w.objects
-	w.touched, w.objects = map[types.NamespacedName]bool{}, map[touchedObject]bool{}
+	services, events := w.touched, w.events
+	w.touched, w.events = map[types.NamespacedName]bool{}, map[objectKey]event{}
 	w.mu.Unlock()
+	w.takeIn(events)
 	changes := Changes{Services: slices.Collect(maps.Keys(services))}
 	switch {
 	case gateway == nil:
 		w.index = nil // what changes meanwhile is not looked at
 	case gateway.Status.Attachments != nil || proxypod.Parent(gateway) != "":
-		w.addAttached(gateway, services, objects, &changes)
+		w.addAttached(gateway, services, events, &changes)
 	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.index != nil:
 		w.seen, w.index = gateway, nil
 		changes.Gateway, changes.UID = source.Translate(gateway), gateway.UID

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -14,14 +13,14 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// addAttached adds the changes of a Gateway that has objects of the Gateway API. services and objects are those that
-// were touched.
-func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.NamespacedName]bool, objects map[touchedObject]bool, changes *Changes) {
+// addAttached adds the changes of a Gateway that has objects of the Gateway API: services are those that were touched,
+// taken what was taken in.
+func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.NamespacedName]bool, taken map[objectKey]event, changes *Changes) {
 	w.isStale = w.isStale || w.index == nil || w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation ||
 		!equality.Semantic.DeepEqual(gateway.Status.Attachments, w.seen.Status.Attachments)
-	isNew := w.updateCounts() || w.isStale
-	for touched, differs := range objects {
-		isNew = w.updateObject(touched, differs) || isNew
+	isNew := w.isStale
+	for key, event := range taken {
+		isNew = w.updateIndex(key, event) || isNew
 	}
 	for service, differs := range services {
 		if isNew = isNew || differs; differs && w.index != nil {
@@ -41,66 +40,36 @@ func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.Namespa
 	changes.Gateway, changes.UID = w.index.Result().For(gateway), gateway.UID
 }
 
-// updateCounts finds out whose objects count, and reports whether that changed. If a namespace's Services become known,
-// all is made anew.
-func (w *watcher) updateCounts() (changed bool) {
+// updateCounts finds out whose objects count. If a namespace's Services become known, all is made anew.
+func (w *watcher) updateCounts() {
 	for _, watch := range w.namespaces {
 		if watch.services.counts != watch.services.HasSynced() {
-			watch.services.counts, w.index, changed = true, nil, true
+			watch.services.counts, w.index = true, nil
 		}
-		for _, informer := range watch.resources {
-			if counts := informer.areSeen(); counts != informer.counts {
-				informer.counts, changed = counts, true
-				informer.findNewest()
+		for _, of := range watch.resources {
+			if counts := of.areSeen(); counts != of.counts {
+				of.counts, w.isStale = counts, true
 			}
 		}
 	}
-	w.isStale = w.isStale || changed
-	return changed
 }
 
-// updateObject takes in an object that may have changed. It reports whether it has, if it counts.
-func (w *watcher) updateObject(touched touchedObject, differs bool) bool {
-	watch := w.namespaces[touched.namespace]
-	if watch == nil || watch.resources[touched.resource] == nil || !watch.resources[touched.resource].counts {
+// updateIndex takes in an event of an object. It reports whether the object is new, another one or gone, if it counts.
+func (w *watcher) updateIndex(key objectKey, event event) bool {
+	if !key.of.counts || key.of.stopped {
 		return false
 	}
-	informer := watch.resources[touched.resource]
-	found, ok, _ := informer.GetStore().GetByKey(touched.namespace + "/" + touched.name) // which never fails
-	object, _ := found.(metav1.Object)
-	informer.updateNewest(touched.name, object)
 	if w.index == nil || w.isStale {
-		return differs
+		return event.differs
 	}
-	id := gatewayapi.Object{Kind: gatewayapi.KindOf(touched.resource), Namespace: touched.namespace, Name: touched.name}
+	id := gatewayapi.Object{Kind: gatewayapi.KindOf(key.of.resource), Namespace: key.of.namespace, Name: key.name}
 	switch {
-	case !differs && ok:
-		w.index.Renew(id, object)
-	case !w.index.Change(id, object):
+	case !event.differs:
+		w.index.Renew(id, event.object)
+	case !w.index.Change(id, event.object):
 		w.isStale = true
 	}
-	return differs
-}
-
-// findNewest finds the object with the highest version.
-func (w *watched) findNewest() {
-	if w.newest = nil; !w.counts {
-		return
-	}
-	for _, found := range w.GetStore().List() {
-		if object := found.(metav1.Object); w.newest == nil || later(w.newest.GetResourceVersion(), object.GetResourceVersion()) != w.newest.GetResourceVersion() {
-			w.newest = object
-		}
-	}
-}
-
-// updateNewest takes in an object that may have changed; nil: it is gone.
-func (w *watched) updateNewest(name string, object metav1.Object) {
-	if w.newest != nil && w.newest.GetName() == name && (object == nil || later(object.GetResourceVersion(), w.newest.GetResourceVersion()) != object.GetResourceVersion()) {
-		w.findNewest()
-	} else if object != nil && (w.newest == nil || later(w.newest.GetResourceVersion(), object.GetResourceVersion()) != w.newest.GetResourceVersion()) {
-		w.newest = object
-	}
+	return event.differs
 }
 
 // versions returns up to which version the objects are.
@@ -108,7 +77,7 @@ func (w *watcher) versions() []appv1.ProxiedResource {
 	var versions []appv1.ProxiedResource
 	for namespace, watch := range w.namespaces {
 		for resource, informer := range watch.resources {
-			if informer.newest == nil {
+			if !informer.counts || informer.newest == nil {
 				continue
 			}
 			if version := later("", informer.newest.GetResourceVersion()); version != "" {
@@ -127,9 +96,11 @@ func (w *watcher) attached(gateway *appv1.Gateway) gatewayapi.Objects {
 	objects := gatewayapi.AttachedTo(gateway)
 	objects.Service = w.knownService
 	for _, watch := range w.namespaces {
-		for resource := range watch.resources {
-			for _, object := range watch.objects(resource) {
-				objects.AddAttached(object)
+		for _, of := range watch.resources {
+			for _, object := range of.taken {
+				if of.counts {
+					objects.AddAttached(object)
+				}
 			}
 		}
 	}

@@ -17,38 +17,34 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// seenInformer has one object, and says that it was seen when it is told to.
-type seenInformer struct {
-	cache.SharedIndexInformer
-	store  cache.Store
+// seenHandler has seen all objects when it is told to.
+type seenHandler struct {
+	cache.ResourceEventHandlerRegistration
 	synced bool
 }
 
-func (i *seenInformer) HasSynced() bool       { return i.synced }
-func (i *seenInformer) GetStore() cache.Store { return i.store }
+func (h *seenHandler) HasSynced() bool { return h.synced }
 
-// guardRig is a namespace whose informers a test tells what they have seen.
+// guardRig is a namespace whose handlers a test tells what they have seen.
 type guardRig struct {
 	*namespaceWatch
-	informers map[string]*seenInformer
+	handlers map[string]*seenHandler
 }
 
 func newGuardRig() *guardRig {
-	return &guardRig{&namespaceWatch{resources: map[string]*watched{}}, map[string]*seenInformer{}}
+	return &guardRig{&namespaceWatch{resources: map[string]*watched{}}, map[string]*seenHandler{}}
 }
 
 // add follows resources that come at once.
 func (r *guardRig) add(resources ...string) {
 	for _, resource := range resources {
-		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		_ = store.Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: resource}}) // it has a key
-		r.informers[resource] = &seenInformer{store: store}
-		r.resources[resource] = &watched{SharedIndexInformer: r.informers[resource], stop: func() {}}
+		r.handlers[resource] = &seenHandler{}
+		r.resources[resource] = &watched{handler: r.handlers[resource], stop: func() {}}
 	}
 	r.guard(resources)
 }
 
-func (r *guardRig) see(resource string)    { r.informers[resource].synced = true }
+func (r *guardRig) see(resource string)    { r.handlers[resource].synced = true }
 func (r *guardRig) forbid(resource string) { r.resources[resource].refused(forbidden(resource)) }
 func (r *guardRig) miss(resource string)   { r.resources[resource].refused(notFound(resource)) }
 
@@ -160,7 +156,7 @@ func TestGuards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newGuardRig()
 			for i, step := range test.steps {
-				if step(r); (len(r.objects(testRoutes)) > 0) != test.counts[i] {
+				if step(r); (r.resources[testRoutes] != nil && r.resources[testRoutes].areSeen()) != test.counts[i] {
 					t.Errorf("after step %d, the routes count: %t", i, !test.counts[i])
 				}
 			}
@@ -224,7 +220,7 @@ func TestWatchesEnd(t *testing.T) {
 		t.Helper()
 		r.eventually("the routes are seen", func() error {
 			r.agent.watch.changes(false)
-			if got := len(r.agent.watch.namespaces[namespace].objects(testRoutes)); got != want {
+			if got := r.agent.watch.namespaces[namespace].resources[testRoutes]; got == nil && want > 0 || got != nil && len(got.taken) != want {
 				return errors.New("not yet")
 			}
 			return nil

@@ -47,17 +47,24 @@ type namespaceWatch struct {
 // watched is an informer that knows whether its requests are allowed.
 type watched struct {
 	cache.SharedIndexInformer
+	// handler gets the events of the objects, which are of a resource in a namespace.
+	handler             cache.ResourceEventHandlerRegistration
+	namespace, resource string
 	// missing says that the API server does not know the resource, refusals how often it refused to list the objects.
 	missing  atomic.Bool
 	refusals atomic.Int64
 	stop     context.CancelFunc
 	// The loop alone touches what follows. stopped says that the objects are not watched any more. guards are what has to
-	// be seen before they count, and counts says that they did when they were looked at last. newest is the one with the
-	// highest version.
+	// be seen before they count, and counts says that they did when they were looked at last. taken are the objects that
+	// were taken in, by name, and newest is the one with the highest version.
 	stopped, counts bool
 	guards          []*guard
+	taken           map[string]metav1.Object
 	newest          metav1.Object
 }
+
+// HasSynced reports whether all objects were listed once, and the handler knows them.
+func (w *watched) HasSynced() bool { return w.handler != nil && w.handler.HasSynced() }
 
 // isSettled reports whether all objects were listed once, or this pod may see none.
 func (w *watched) isSettled() bool {
@@ -116,10 +123,11 @@ func (w *watcher) watchNamespace(namespace string) (*namespaceWatch, error) {
 
 // handle adds a handler to an informer, and notes whether its requests are allowed.
 func (w *watcher) handle(informer *watched, handler cache.ResourceEventHandler) error {
-	if _, err := informer.AddEventHandler(handler); err != nil {
+	var err error
+	if informer.handler, err = informer.AddEventHandler(handler); err != nil {
 		return fmt.Errorf("failed to watch: %w", err)
 	}
-	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+	err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
 		if informer.refused(err) {
 			w.changed()
 		}
@@ -156,8 +164,8 @@ func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 	if err != nil {
 		return fmt.Errorf("failed to watch %s: %w", resource, err)
 	}
-	informer := &watched{SharedIndexInformer: found}
-	if err := w.handle(informer, w.onResource(n.namespace, resource)); err != nil {
+	informer := &watched{SharedIndexInformer: found, namespace: n.namespace, resource: resource, taken: map[string]metav1.Object{}}
+	if err := w.handle(informer, w.onResource(informer)); err != nil {
 		return err
 	}
 	n.resources[resource] = informer
@@ -173,35 +181,6 @@ func (n *namespaceWatch) removeOthers(resources []string) {
 			informer.stopped = true
 			delete(n.resources, resource)
 		}
-	}
-}
-
-// touchedObject is an object of the Gateway API, a RouteFilter or a BackendPolicy.
-type touchedObject struct{ namespace, resource, name string }
-
-// onResource notes which objects changed. It does not wake the loop for status writes. The next pass reports their
-// resourceVersions.
-func (w *watcher) onResource(namespace, resource string) cache.ResourceEventHandlerFuncs {
-	touch := func(object any, wake bool) {
-		if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = final.Obj
-		}
-		if accessor, err := meta.Accessor(object); err == nil {
-			w.mu.Lock()
-			touched := touchedObject{namespace, resource, accessor.GetName()}
-			w.objects[touched] = w.objects[touched] || wake
-			w.mu.Unlock()
-		}
-		if wake {
-			w.changed()
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { touch(object, true) }, DeleteFunc: func(object any) { touch(object, true) },
-		UpdateFunc: func(old, new any) {
-			before, after := old.(metav1.Object), new.(metav1.Object)
-			touch(new, before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration())
-		},
 	}
 }
 
@@ -238,15 +217,6 @@ func (n *namespaceWatch) isSettled() bool {
 		}
 	}
 	return n.services.isSettled() && n.slices.isSettled()
-}
-
-// objects returns the objects of a resource that count.
-func (n *namespaceWatch) objects(resource string) []any {
-	informer := n.resources[resource]
-	if informer == nil || !informer.areSeen() {
-		return nil
-	}
-	return informer.GetStore().List()
 }
 
 func (n *namespaceWatch) service(name string) *corev1.Service {

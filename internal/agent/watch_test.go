@@ -62,10 +62,10 @@ func TestStatusesWakeNobody(t *testing.T) {
 		"its status": {"uid-1", 1, false}, "its spec": {"uid-1", 2, true}, "another one of its name": {"uid-2", 1, true},
 	} {
 		woken := false
-		w := &watcher{objects: map[touchedObject]bool{}, changed: func() { woken = true }}
+		w := &watcher{events: map[objectKey]event{}, changed: func() { woken = true }}
 		before := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{UID: "uid-1", Generation: 1, ResourceVersion: "1"}}
 		after := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{UID: test.uid, Generation: test.generation, ResourceVersion: "2"}}
-		if w.onResource(namespace, testRoutes).UpdateFunc(before, after); woken != test.woken {
+		if w.onResource(&watched{}).UpdateFunc(before, after); woken != test.woken {
 			t.Errorf("%s: woken %t", name, woken)
 		}
 	}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// eventRig is a passRig that gets events of the API server from the test.
+type eventRig struct {
+	*passRig
+	// rules are those of HTTPRoutes and GRPCRoutes, by kind and name, as the agent wants them.
+	rules map[string]*model.Rule
+	last  Changes
+}
+
+func newEventRig(t *testing.T, resources ...string) *eventRig {
+	t.Helper()
+	r := &eventRig{passRig: newPassRig(t, 1)}
+	r.gatewaySeen.Spec.Routes = nil
+	r.attach(resources...)
+	r.eventually("all is listed", func() error {
+		if r.look(); r.rules == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	return r
+}
+
+// look has the agent look at what changed.
+func (r *eventRig) look() {
+	changes, ok := r.agent.watch.changes(false)
+	if r.last = changes; !ok || changes.Gateway == nil {
+		return
+	}
+	r.rules = map[string]*model.Rule{}
+	for _, route := range changes.Gateway.Routes.All() {
+		r.rules[route.Kind+" "+route.Origin.Name] = &route.Rules[0]
+	}
+}
+
+// send sends events of a resource: objects that are new or others. It looks after all of them.
+func (r *eventRig) send(resource string, objects ...metav1.Object) {
+	r.t.Helper()
+	of := r.agent.watch.namespaces[namespace].resources[resource]
+	for _, object := range objects {
+		r.agent.watch.onResource(of).AddFunc(object)
+	}
+	r.look()
+}
+
+// expect compares who answers requests for a route: a body, or a reason to refuse them.
+func (r *eventRig) expect(what, route, want string) {
+	r.t.Helper()
+	got := "nobody"
+	if rule := r.rules[route]; rule != nil && rule.Response != nil {
+		got = rule.Response.Body
+	} else if rule != nil && rule.Refused == "" && len(rule.Backends) == 0 {
+		got = "500"
+	}
+	if got != want {
+		r.t.Errorf("%s, %s is answered by %s, want %s", what, route, got, want)
+	}
+}
+
+// expectVersion compares up to which version objects of a resource are reported.
+func (r *eventRig) expectVersion(what, resource, want string) {
+	r.t.Helper()
+	got := ""
+	for _, reported := range r.last.Resources {
+		if reported.Resource == resource {
+			got = reported.ResourceVersion
+		}
+	}
+	if got != want {
+		r.t.Errorf("%s, %s are reported up to %q, want %q", what, resource, got, want)
+	}
+}
+
+// newAnswer returns a RouteFilter whose answers have its own name, unless another one is given.
+func newAnswer(name string, bodies ...string) *appv1.RouteFilter {
+	body := append(bodies, name)[0]
+	return &appv1.RouteFilter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: appv1.RouteFilterSpec{
+		Filters: []appv1.RuleFilter{{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{Body: body}}},
+	}}
+}
+
+// at gives an object a generation and a version.
+func at[T metav1.Object](object T, generation int64, version int) T {
+	object.SetUID(types.UID(object.GetName()))
+	object.SetGeneration(generation)
+	object.SetResourceVersion(fmt.Sprint(version))
+	return object
+}
+
+// newFiltered returns a route of a kind with a RouteFilter.
+func newFiltered(kind, name, filter string) metav1.Object {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	parents := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Group: ptr.To[gatewayv1.Group](appv1.GroupName), Name: gatewayN}}}
+	ref := &gatewayv1.LocalObjectReference{Group: appv1.GroupName, Kind: "RouteFilter", Name: gatewayv1.ObjectName(filter)}
+	if kind == "GRPCRoute" {
+		return &gatewayv1.GRPCRoute{ObjectMeta: meta, Spec: gatewayv1.GRPCRouteSpec{
+			CommonRouteSpec: parents, Hostnames: []gatewayv1.Hostname{"grpc.example.com"},
+			Rules: []gatewayv1.GRPCRouteRule{{Filters: []gatewayv1.GRPCRouteFilter{{Type: gatewayv1.GRPCRouteFilterExtensionRef, ExtensionRef: ref}}}},
+		}}
+	}
+	return &gatewayv1.HTTPRoute{ObjectMeta: meta, Spec: gatewayv1.HTTPRouteSpec{
+		CommonRouteSpec: parents,
+		Rules:           []gatewayv1.HTTPRouteRule{{Filters: []gatewayv1.HTTPRouteFilter{{Type: gatewayv1.HTTPRouteFilterExtensionRef, ExtensionRef: ref}}}},
+	}}
+}
+
+// TestWhatWasDeliveredIsReported: an informer's store is ahead of its handlers. What it has is neither reported nor run
+// before the handlers get it: another object may be between.
+func TestWhatWasDeliveredIsReported(t *testing.T) {
+	t.Parallel()
+	r := newEventRig(t, testRoutes, testFilters)
+	r.send(testFilters, newAnswer("one"), newAnswer("two"))
+	r.send(testRoutes, at(newFiltered("HTTPRoute", "a", "one"), 1, 100), at(newFiltered("HTTPRoute", "b", "one"), 1, 110))
+	of := r.agent.watch.namespaces[namespace].resources[testRoutes]
+	r.put(of, at(newFiltered("HTTPRoute", "a", "one"), 2, 300))
+	r.put(of, at(newFiltered("HTTPRoute", "b", "two"), 2, 250))
+	r.send(testRoutes, at(newFiltered("HTTPRoute", "a", "one"), 2, 200))
+	r.expectVersion("after one event", testRoutes, "200")
+	r.expect("after one event", "HTTPRoute b", "one")
+}
+
+// TestVersionsGoOnWithoutAGateway: what changes while the Gateway is away is reported once it is there again, and so is
+// the end of the newest object.
+func TestVersionsGoOnWithoutAGateway(t *testing.T) {
+	t.Parallel()
+	r := newEventRig(t, testRoutes, testFilters)
+	r.send(testRoutes, at(newFiltered("HTTPRoute", "a", "one"), 1, 100))
+	store := r.agent.watch.gateways.GetStore()
+	r.must(store.Delete(r.gatewaySeen))
+	r.send(testRoutes, at(newFiltered("HTTPRoute", "a", "one"), 2, 200), at(newFiltered("HTTPRoute", "b", "one"), 1, 210))
+	r.gatewaySeen = r.gatewaySeen.DeepCopy()
+	r.gatewaySeen.UID = "uid-2"
+	r.put(r.agent.watch.gateways, r.gatewaySeen)
+	r.look()
+	r.expectVersion("when the Gateway is back", testRoutes, "210")
+	r.agent.watch.onResource(r.agent.watch.namespaces[namespace].resources[testRoutes]).DeleteFunc(newFiltered("HTTPRoute", "b", "one"))
+	r.look()
+	r.expectVersion("when the newest is gone", testRoutes, "200")
+	if got := slices.Collect(r.last.Gateway.Routes.Keys()); len(got) != 1 {
+		t.Errorf("the routes are %q", got)
+	}
+}
