@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
@@ -52,6 +53,9 @@ type watcher struct {
 	// settled says that all that the Gateway had at first was seen.
 	settled bool
 
+	// clock tells how long objects wait for RouteFilters.
+	clock clock.WithDelayedExecution
+
 	mu sync.Mutex
 	// touched are the Services that changed, or whose EndpointSlices did, since changes returned them last, and whether
 	// they did themselves. events are what the API server sent of other objects since then.
@@ -63,7 +67,7 @@ func newWatcher(options Options) (*watcher, error) {
 	w := &watcher{
 		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
 		changed: func() {}, namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
-		events: map[objectKey]event{},
+		events: map[objectKey]event{}, clock: clock.RealClock{},
 	}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
@@ -133,13 +137,13 @@ func (w *watcher) changes(anew bool) (Changes, bool) {
 	services, events := w.touched, w.events
 	w.touched, w.events = map[types.NamespacedName]bool{}, map[objectKey]event{}
 	w.mu.Unlock()
-	w.takeIn(events)
+	taken := w.takeIn(events)
 	changes := Changes{Services: slices.Collect(maps.Keys(services))}
 	switch {
 	case gateway == nil:
 		w.index = nil // what changes meanwhile is not looked at
 	case gateway.Status.Attachments != nil || proxypod.Parent(gateway) != "":
-		w.addAttached(gateway, services, events, &changes)
+		w.addAttached(gateway, services, taken, &changes)
 	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.index != nil:
 		w.seen, w.index = gateway, nil
 		changes.Gateway, changes.UID = source.Translate(gateway), gateway.UID

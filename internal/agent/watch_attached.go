@@ -56,7 +56,7 @@ func (w *watcher) updateCounts() {
 
 // updateIndex takes in an event of an object. It reports whether the object is new, another one or gone, if it counts.
 func (w *watcher) updateIndex(key objectKey, event event) bool {
-	if !key.of.counts || key.of.stopped {
+	if !key.of.counts {
 		return false
 	}
 	if w.index == nil || w.isStale {

@@ -1,10 +1,20 @@
 package agent
 
 import (
+	"maps"
+	"slices"
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"gateway/internal/proxypod"
+	"gateway/internal/source/gatewayapi"
 )
+
+// filterWait is how long an edited route waits for a RouteFilter that it names, which comes over another watch.
+const filterWait = 2 * time.Second
 
 // objectKey is the place of an object of the Gateway API, a RouteFilter or a BackendPolicy.
 type objectKey struct {
@@ -54,11 +64,68 @@ func (w *watcher) onResource(of *watched) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// takeIn takes in events.
-func (w *watcher) takeIn(events map[objectKey]event) {
+// takeIn takes in events, and those that waited, unless they have to wait. It returns what it took in.
+func (w *watcher) takeIn(events map[objectKey]event) map[objectKey]event {
 	for key, event := range events {
-		key.of.take(key.name, event.object)
+		if watch := w.namespaces[key.of.namespace]; watch != nil && watch.resources[key.of.resource] == key.of {
+			watch.waiting[key] = event.after(watch.waiting[key])
+		}
 	}
+	taken := map[objectKey]event{}
+	for _, watch := range w.namespaces {
+		if w.isEarly(watch) {
+			continue
+		}
+		for key, event := range watch.waiting {
+			key.of.take(key.name, event.object)
+		}
+		maps.Copy(taken, watch.waiting)
+		clear(watch.waiting)
+	}
+	return taken
+}
+
+// isEarly reports whether the events of a namespace have to wait, because an edited route names a RouteFilter that has
+// not arrived: without it, requests would get 500 that were served before. All events wait, and not the route alone. So
+// HAProxy runs what it would run if the watches were slower, and nothing is open that was closed: the route may take
+// requests that another one refused, and a RouteFilter may be edited that the route had before.
+func (w *watcher) isEarly(n *namespaceWatch) bool {
+	if !n.lacksFilter() {
+		n.since = time.Time{}
+		return false
+	}
+	if n.since.IsZero() {
+		n.since = w.clock.Now()
+		w.clock.AfterFunc(filterWait, w.changed)
+	}
+	if w.clock.Since(n.since) < filterWait {
+		return true
+	}
+	n.since = time.Time{}
+	return false
+}
+
+// lacksFilter reports whether a route that waits names a RouteFilter which it did not name before, and which is not
+// there.
+func (n *namespaceWatch) lacksFilter() bool {
+	filters := n.resources[proxypod.ResourceFilters]
+	if filters == nil || !filters.counts {
+		return false
+	}
+	for key, event := range n.waiting {
+		before := key.of.taken[key.name]
+		if before == nil || !event.differs {
+			continue
+		}
+		named := gatewayapi.FiltersOf(before)
+		for _, name := range gatewayapi.FiltersOf(event.object) {
+			now, isNew := n.waiting[objectKey{filters, name}]
+			if isThere := isNew && now.object != nil || !isNew && filters.taken[name] != nil; !isThere && !slices.Contains(named, name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // take takes in an object; nil: it is gone.

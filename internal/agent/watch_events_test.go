@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -15,9 +17,10 @@ import (
 	"gateway/internal/model"
 )
 
-// eventRig is a passRig that gets events of the API server from the test.
+// eventRig is a passRig that gets events of the API server from the test, by a clock that stands still.
 type eventRig struct {
 	*passRig
+	clock *clocktesting.FakeClock
 	// rules are those of HTTPRoutes and GRPCRoutes, by kind and name, as the agent wants them.
 	rules map[string]*model.Rule
 	last  Changes
@@ -25,7 +28,8 @@ type eventRig struct {
 
 func newEventRig(t *testing.T, resources ...string) *eventRig {
 	t.Helper()
-	r := &eventRig{passRig: newPassRig(t, 1)}
+	r := &eventRig{passRig: newPassRig(t, 1), clock: clocktesting.NewFakeClock(time.Unix(1, 0))}
+	r.agent.watch.clock = r.clock
 	r.gatewaySeen.Spec.Routes = nil
 	r.attach(resources...)
 	r.eventually("all is listed", func() error {
@@ -118,6 +122,55 @@ func newFiltered(kind, name, filter string) metav1.Object {
 		CommonRouteSpec: parents,
 		Rules:           []gatewayv1.HTTPRouteRule{{Filters: []gatewayv1.HTTPRouteFilter{{Type: gatewayv1.HTTPRouteFilterExtensionRef, ExtensionRef: ref}}}},
 	}}
+}
+
+// TestEditedRoutesAwaitRouteFilters: a route that names a RouteFilter which has not arrived stays as it was for a while,
+// and so does all else of its namespace. Then it fails closed, as a new one does at once.
+func TestEditedRoutesAwaitRouteFilters(t *testing.T) {
+	t.Parallel()
+	for kind, resource := range map[string]string{"HTTPRoute": testRoutes, "GRPCRoute": "grpcroutes"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := newEventRig(t, testRoutes, "grpcroutes", testFilters)
+			edited, other := kind+" edited", kind+" other"
+			r.send(testFilters, at(newAnswer("one"), 1, 10))
+			r.send(resource, at(newFiltered(kind, "edited", "one"), 1, 20))
+			r.expect("at first", edited, "one")
+
+			r.send(resource, at(newFiltered(kind, "edited", "two"), 2, 30))
+			r.expect("before the filter arrives", edited, "one")
+			r.expectVersion("before the filter arrives", resource, "20")
+			r.send(testFilters, at(newAnswer("one", "open"), 2, 31))
+			r.expect("when the earlier filter is edited", edited, "one")
+			r.send(resource, at(newFiltered(kind, "other", "one"), 1, 32))
+			r.expect("when another route comes meanwhile", other, "nobody")
+			r.send(testFilters, at(newAnswer("two"), 1, 33))
+			r.expect("once the filter is there", edited, "two")
+			r.expect("once the filter is there", other, "open")
+			r.expectVersion("once the filter is there", resource, "32")
+
+			r.send(resource, at(newFiltered(kind, "edited", "three"), 3, 40))
+			r.clock.Step(filterWait - 1)
+			r.look()
+			r.expect("just before a filter should have arrived", edited, "two")
+			select { // what came before has woken the loop
+			case <-r.agent.wake:
+			default:
+			}
+			r.clock.Step(1)
+			<-r.agent.wake
+			r.look()
+			r.expect("when a filter has not arrived in time", edited, "500")
+			r.expectVersion("when a filter has not arrived in time", resource, "40")
+			r.send(resource, at(newFiltered(kind, "edited", "three"), 4, 41))
+			r.expectVersion("when a route still names what is missing", resource, "41")
+			r.send(testFilters, at(newAnswer("three"), 1, 42))
+			r.expect("when a filter has arrived late", edited, "three")
+
+			r.send(resource, at(newFiltered(kind, "new", "four"), 1, 50))
+			r.expect("without its filter", kind+" new", "500")
+		})
+	}
 }
 
 // TestWhatWasDeliveredIsReported: an informer's store is ahead of its handlers. What it has is neither reported nor run

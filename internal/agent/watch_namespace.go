@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,8 +40,11 @@ const (
 type namespaceWatch struct {
 	namespace        string
 	services, slices *watched
-	// resources are those of the Gateway API, RouteFilters and BackendPolicies.
+	// resources are those of the Gateway API, RouteFilters and BackendPolicies. waiting are their events that are not taken
+	// in yet, the newest of each object, and since is when they began to wait; zero: they do not.
 	resources map[string]*watched
+	waiting   map[objectKey]event
+	since     time.Time
 	ctx       context.Context //nolint:containedctx // it ends the informers, which come and go
 	stop      context.CancelFunc
 }
@@ -105,7 +110,7 @@ func newWatched[L runtime.Object](core Core, client interface {
 // watchNamespace watches the Services and EndpointSlices of a namespace, from the call of start on.
 func (w *watcher) watchNamespace(namespace string) (*namespaceWatch, error) {
 	n := &namespaceWatch{
-		namespace: namespace, resources: map[string]*watched{},
+		namespace: namespace, resources: map[string]*watched{}, waiting: map[objectKey]event{},
 		services: newWatched(w.core, w.core.CoreV1().Services(namespace), &corev1.Service{}, nil),
 		slices: newWatched(w.core, w.core.DiscoveryV1().EndpointSlices(namespace), &discoveryv1.EndpointSlice{},
 			cache.Indexers{byService: sliceService}),
@@ -180,6 +185,7 @@ func (n *namespaceWatch) removeOthers(resources []string) {
 			informer.stop()
 			informer.stopped = true
 			delete(n.resources, resource)
+			maps.DeleteFunc(n.waiting, func(key objectKey, _ event) bool { return key.of == informer })
 		}
 	}
 }

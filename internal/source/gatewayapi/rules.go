@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -26,6 +27,31 @@ func (t *translator) rulesOf(r *route) *rules.Translator {
 			return filter, rules.Problem{Reason: problem.reason, Message: problem.message}
 		},
 	}
+}
+
+// FiltersOf returns the names of the RouteFilters that a route names.
+func FiltersOf(route metav1.Object) []string {
+	var names []string
+	var all []gatewayv1.HTTPRouteRule
+	switch route := route.(type) {
+	case *gatewayv1.HTTPRoute:
+		all = route.Spec.Rules
+	case *gatewayv1.GRPCRoute:
+		all = rules.FromGRPC(route.Spec.Rules)
+	}
+	for i := range all {
+		for _, filter := range all[i].Filters {
+			if ref := filter.ExtensionRef; ref != nil && isFilter(*ref) {
+				names = append(names, string(ref.Name))
+			}
+		}
+	}
+	return names
+}
+
+// isFilter reports whether a reference is to a RouteFilter.
+func isFilter(ref gatewayv1.LocalObjectReference) bool {
+	return ref.Group == appv1.GroupName && ref.Kind == kindFilter
 }
 
 // addRules adds the rules of a route.
@@ -64,7 +90,7 @@ func (t *translator) extension(r *route, ref gatewayv1.LocalObjectReference) (*a
 	filter := t.filters[Object{kindFilter, r.GetNamespace(), string(ref.Name)}]
 	t.dependOn(kindFilter, r.GetNamespace(), string(ref.Name))
 	switch {
-	case ref.Group != appv1.GroupName || ref.Kind != kindFilter:
+	case !isFilter(ref):
 		problem.no(gatewayv1.RouteReasonInvalidKind, "only a %s of group %s can be an extension, and not a %s of group %s",
 			kindFilter, appv1.GroupName, ref.Kind, ref.Group)
 	case filter == nil:
