@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/turns"
 )
 
 const (
 	// keepTime is how long a password that was right need not be hashed again, and maxKept how many there are of those.
 	keepTime = 5 * time.Minute
 	maxKept  = 4096
-	// maxHashing is how many passwords are hashed at a time, and maxWaiting how many wait for it.
+	// maxHashing is how many passwords are hashed at a time, and maxWaiting how many wait for it. Clients take turns.
 	maxHashing, maxWaiting = 2, 64
 )
 
@@ -29,9 +30,8 @@ const (
 // between, it recognises the password by a keyed digest of the password, its user and its hash. So an edit of the hash
 // counts at once.
 type Checker struct {
-	key [32]byte
-	// hashing has an element for each password that is hashed, waiting one for each of those and those that wait for it.
-	hashing, waiting chan struct{}
+	key   [32]byte
+	turns *turns.Queue
 	// now and matches are other functions in tests.
 	now     func() time.Time
 	matches func(h hash, password string) bool
@@ -56,8 +56,7 @@ type check struct {
 // NewChecker returns a Checker without lists, which answers 503 to everything.
 func NewChecker() *Checker {
 	c := &Checker{
-		hashing: make(chan struct{}, maxHashing), waiting: make(chan struct{}, maxHashing+maxWaiting),
-		now: time.Now, matches: hash.matches, checks: map[digest]*check{},
+		turns: turns.New(maxHashing, maxWaiting), now: time.Now, matches: hash.matches, checks: map[digest]*check{},
 	}
 	_, _ = rand.Read(c.key[:]) // which never fails
 	return c
@@ -111,7 +110,7 @@ func (c *Checker) verdict(list List, r *http.Request) (user string, status int) 
 	if !known {
 		h = c.standIn(list, user)
 	}
-	return user, c.check(h, known, user, password)
+	return user, c.check(h, known, user, password, r.Header.Get(ir.RoomHeader))
 }
 
 // standIn returns a hash of the list for an unknown user, always the same one, so that unknown users take as long as
@@ -121,8 +120,8 @@ func (c *Checker) standIn(list List, user string) hash {
 	return list.hashes[list.names[binary.BigEndian.Uint64(sum[:8])%uint64(len(list.names))]]
 }
 
-// check returns the status for a password. Concurrent questions about the same password share the answer.
-func (c *Checker) check(h hash, known bool, user, password string) int {
+// check returns the status for a password of a client. Concurrent questions about the same password share the answer.
+func (c *Checker) check(h hash, known bool, user, password, client string) int {
 	id := c.digest(h.text, user, password)
 	c.mu.Lock()
 	one := c.checks[id]
@@ -147,20 +146,16 @@ func (c *Checker) check(h hash, known bool, user, password string) int {
 		}
 		close(one.done)
 	}()
-	verdict = c.hash(h, known, password)
+	verdict = c.hash(h, known, password, client)
 	return verdict
 }
 
-// hash returns the status for a password, by its hash.
-func (c *Checker) hash(h hash, known bool, password string) int {
-	select {
-	case c.waiting <- struct{}{}:
-	default:
+// hash returns the status for a password of a client, by its hash.
+func (c *Checker) hash(h hash, known bool, password, client string) int {
+	if !c.turns.Enter(context.Background(), client) {
 		return http.StatusServiceUnavailable
 	}
-	defer func() { <-c.waiting }()
-	c.hashing <- struct{}{}
-	defer func() { <-c.hashing }()
+	defer c.turns.Leave()
 	if c.matches(h, password) && known {
 		return http.StatusOK
 	}

@@ -1,17 +1,18 @@
 package passwords
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gateway/internal/haproxy/ir"
@@ -57,8 +58,17 @@ func (r *rig) ask(values ...string) *httptest.ResponseRecorder {
 }
 
 func (r *rig) askAt(secret string, values ...string) *httptest.ResponseRecorder {
+	return r.question("users/10.0.0.1", secret, values...)
+}
+
+func (r *rig) askFrom(room string, values ...string) *httptest.ResponseRecorder {
+	return r.question(room, "users", values...)
+}
+
+func (r *rig) question(room, secret string, values ...string) *httptest.ResponseRecorder {
 	query := url.Values{"secret": {secret}, "realm": {`a "b" \c`}}
 	question := httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), http.NoBody)
+	question.Header.Set(ir.RoomHeader, room)
 	for _, value := range values {
 		question.Header.Add("Authorization", value)
 	}
@@ -198,51 +208,64 @@ func TestKeptPasswordsAreBounded(t *testing.T) {
 }
 
 // TestHashingIsBounded: so many at a time, so many that wait, and no others. Those who ask the same share one, and a
-// password that is kept takes none.
+// password that is kept takes none. However many passwords of one client wait, another client has its turn.
 func TestHashingIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "alice:"+sha512OfSecret, "bob:"+sha512OfSecret)
-	r.expect(200, 1, basic("alice:secret"))
-	var running, most, calls atomic.Int32
-	started, release := make(chan struct{}, 1000), make(chan struct{})
-	r.matches = func(_ hash, password string) bool {
-		calls.Add(1)
-		if now := running.Add(1); now > most.Load() {
-			most.Store(now)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "alice:"+sha512OfSecret, "bob:"+sha512OfSecret)
+		r.expect(200, 1, basic("alice:secret"))
+		var running, most, calls atomic.Int32
+		release := make(chan struct{})
+		r.matches = func(_ hash, password string) bool {
+			calls.Add(1)
+			if now := running.Add(1); now > most.Load() {
+				most.Store(now)
+			}
+			<-release
+			running.Add(-1)
+			return password == "secret"
 		}
-		started <- struct{}{}
-		<-release
-		running.Add(-1)
-		return password == "secret"
-	}
-	answers := make(chan int, 1000)
-	ask := func(userAndPassword string) { go func() { answers <- r.ask(basic(userAndPassword)).Code }() }
-	for range 100 {
-		ask("bob:secret")
-	}
-	for i := range maxHashing + maxWaiting - 1 {
-		ask(fmt.Sprint("bob:", i))
-	}
-	for range maxHashing {
-		<-started
-	}
-	for len(r.waiting) < cap(r.waiting) { // the goroutines are on their way
-		runtime.Gosched()
-	}
-	if got := r.ask(basic("bob:one too many")); got.Code != 503 {
-		t.Errorf("got %d while too many wait", got.Code)
-	}
-	if got := r.ask(basic("alice:secret")); got.Code != 200 {
-		t.Errorf("got %d for a password that is kept", got.Code)
-	}
-	close(release)
-	got := map[int]int{}
-	for range 100 + maxHashing + maxWaiting - 1 {
-		got[<-answers]++
-	}
-	if got[200] != 100 || got[401] != maxHashing+maxWaiting-1 || most.Load() != maxHashing || calls.Load() != maxHashing+maxWaiting {
-		t.Errorf("got %v, %d at a time, %d in all", got, most.Load(), calls.Load())
-	}
+		answers := make(chan int, 1000)
+		ask := func(userAndPassword string) {
+			go func() { answers <- r.ask(basic(userAndPassword)).Code }()
+			synctest.Wait()
+		}
+		for range 100 {
+			ask("bob:secret")
+		}
+		for i := range maxHashing + maxWaiting - 1 {
+			ask(fmt.Sprint("bob:", i))
+		}
+		if got := r.ask(basic("bob:one too many")); got.Code != 503 {
+			t.Errorf("got %d while too many wait", got.Code)
+		}
+		if got := r.ask(basic("alice:secret")); got.Code != 200 {
+			t.Errorf("got %d for a password that is kept", got.Code)
+		}
+		other := make(chan int, 1)
+		go func() { other <- r.askFrom("users/10.0.0.2", basic("carol:secret")).Code }()
+		synctest.Wait()
+		if got := <-answers; got != 503 {
+			t.Errorf("got %d for the last of those that wait", got)
+		}
+		for range maxHashing {
+			release <- struct{}{}
+			synctest.Wait()
+		}
+		release <- struct{}{}
+		release <- struct{}{}
+		if got := <-other; got != 401 {
+			t.Errorf("another client got %d", got)
+		}
+		close(release)
+		got := map[int]int{}
+		for range 100 + maxHashing + maxWaiting - 2 {
+			got[<-answers]++
+		}
+		if got[200] != 100 || got[401] != maxHashing+maxWaiting-2 || most.Load() != maxHashing || calls.Load() != maxHashing+maxWaiting {
+			t.Errorf("got %v, %d at a time, %d in all", got, most.Load(), calls.Load())
+		}
+	})
 }
 
 // TestAFaultIsNoAnswer: nor does it hold up those who ask the same.
@@ -256,7 +279,14 @@ func TestAFaultIsNoAnswer(t *testing.T) {
 	}()
 	r.matches = hash.matches
 	r.hashed = nil
-	if got := r.ask(basic("alice:secret")); got.Code != 200 || len(r.waiting)+len(r.hashing) != 0 {
+	if got := r.ask(basic("alice:secret")); got.Code != 200 {
 		t.Errorf("got %d", got.Code)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range maxHashing {
+		if !r.turns.Enter(ctx, "") {
+			t.Error("a fault has kept its turn")
+		}
 	}
 }

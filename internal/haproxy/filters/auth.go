@@ -67,6 +67,9 @@ func questionRules(env Env, name string, answers ...string) []string {
 	return rules
 }
 
+// cannotDecide is what a client is told whose request nobody can decide about.
+const cannotDecide = "nobody could say whether the request may pass"
+
 // askRules ask about the requests that meet a condition. Only the program lets a request pass. The client's own values
 // of headers that come back are removed either way. The answer to one question says nothing about the next. If the
 // program denies the request, the client gets its answer. Otherwise nobody could decide, and the request is refused. In
@@ -79,7 +82,7 @@ func askRules(env Env, condition string, answers ...string) []string {
 		answers = append(answers, would("var(txn.refused)", "{ var(txn.refused) -m found }"), "http-request unset-var(txn.refused)")
 	}
 	rules = append(rules, "http-request lua.auth"+asked)
-	return slices.Concat(rules, answers, env.refuse(503, "nobody could say whether the request may pass", "", condition+" !{ var(txn.authorized) -m bool }"))
+	return slices.Concat(rules, answers, env.refuse(503, cannotDecide, "", condition+" !{ var(txn.authorized) -m bool }"))
 }
 
 // auth lets a Service decide about requests, by a question. The parameter "auth.body" is the most bytes of a body that
@@ -139,17 +142,35 @@ var auth = filter{
 }
 
 // addQuestions adds what questions about requests need. HAProxy counts them, because a program does not learn that its
-// client has left. An answer that is too long to be passed on is none.
+// client has left. The room of a question is KIND/NAME. An answer that is too long to be passed on is none.
 func addQuestions(env Env, config *ir.Config) {
 	addExchange(env, config)
-	addProgram(env, config, "questions about requests", ir.AuthFile, authProgram, " "+env.Paths.AuthSocket(), spare(ir.ReloadSettings, "listen auth from common",
-		"bind "+env.Paths.AuthSocket()+" mode 600",
-		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
-		"http-request set-var(txn.backend) req.fhdr("+authBackendHeader+",1)",
-		"http-request set-var(txn.filters) req.fhdr("+authFiltersHeader+",1)",
+	addProgram(env, config, "questions about requests", ir.AuthFile, authProgram, " "+env.Paths.AuthSocket(), spare(ir.ReloadSettings, "listen auth from common", slices.Concat([]string{
+		"bind " + env.Paths.AuthSocket() + " mode 600",
+	}, roomLines("req.fhdr("+ir.RoomHeader+",1),field(1,/)", "req.fhdr("+ir.RoomHeader+",1)"), []string{
+		"http-request set-var(txn.backend) req.fhdr(" + authBackendHeader + ",1)",
+		"http-request set-var(txn.filters) req.fhdr(" + authFiltersHeader + ",1)",
 		"http-request del-header gateway-auth- -m beg",
+		"http-request del-header " + ir.RoomHeader + " unless { var(txn.backend) -m str " + ir.UsersBackend + " }",
 		"http-response wait-for-body time 10s at-least 8193",
 		"http-response deny deny_status 502 if { res.body_size gt 8192 }",
 		"use_backend %[var(txn.backend)]",
-	))
+	})...))
+}
+
+// Of the questions under way, so many may be of one kind, and so many in one room of it: what hangs, or asks too much,
+// leaves places for others.
+const (
+	mostQuestions       = 1024
+	mostQuestionsOfRoom = 256
+)
+
+// roomLines bound the questions that a section leads on, by expressions for their kind and room.
+func roomLines(kind, room string) []string {
+	return []string{
+		"stick-table type string len 128 size 4k expire 1s store conn_cur",
+		"http-request track-sc0 " + kind,
+		"http-request track-sc1 " + room,
+		fmt.Sprintf("http-request deny deny_status 503 unless { sc0_tracked } { sc1_tracked } { sc0_conn_cur le %d } { sc1_conn_cur le %d }", mostQuestions, mostQuestionsOfRoom),
+	}
 }

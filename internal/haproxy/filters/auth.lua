@@ -30,6 +30,15 @@ end
 
 local forwarded = ",x-forwarded-for,x-forwarded-host,x-forwarded-port,x-forwarded-proto"
 
+-- What a question shares a number of places with: those to one Service, of one client to gateway-keys, or for one
+-- provider to gateway-login. Before the slash is the kind of question.
+local parts = {users = "txn.asker", login = "txn.login_issuer"}
+
+local function room(txn)
+  local asked = txn:get_var("txn.auth")
+  return parts[asked] and asked .. "/" .. (txn:get_var(parts[asked]) or "") or "services/" .. asked
+end
+
 -- The method, and the text of the question.
 local function question(txn)
   local repeats, body = txn:get_var("txn.auth_repeat"), txn:get_var("txn.auth_body") and (txn.f:req_body() or "")
@@ -37,7 +46,7 @@ local function question(txn)
   local names = set((txn:get_var("txn.auth_send") or "") .. (repeats and "" or forwarded))
   local lines = {
     "", "host: " .. (txn.f:req_fhdr("host", 1) or ""), "gateway-auth-backend: " .. txn:get_var("txn.auth"),
-    "gateway-auth-filters: " .. txn:get_var("txn.auth_filters"),
+    "gateway-auth-filters: " .. txn:get_var("txn.auth_filters"), "gateway-room: " .. room(txn),
   }
   for line, name in string.gmatch(txn.f:req_hdrs(), "(([^:\r\n]+):[^\r\n]*)") do
     if names[name] then

@@ -3,6 +3,7 @@ package filters
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"gateway/internal/haproxy/ir"
@@ -37,7 +38,7 @@ var basic = filter{
 		if env.isShadow {
 			forget += " !" + inShadow
 		}
-		return Rules{Request: append(questionRules(env, "basic", refuse...), forget)}
+		return Rules{Request: slices.Concat(askerLines(), questionRules(env, "basic", refuse...), []string{forget})}
 	},
 	add: func(env Env, config *ir.Config) {
 		addQuestions(env, config)
@@ -46,6 +47,16 @@ var basic = filter{
 	describe: func(rule *routing.Rule) []string {
 		return []string{fmt.Sprintf("BasicAuth: a user of Secret %s, else 401", rule.BasicAuth.Secret)}
 	},
+}
+
+// askerLines note whose question it is, by networks of 64 bits: the client, or the one that a proxy in front of the
+// gateway tells of. It is not known whether that proxy is trusted, so this decides nothing but who takes others' places.
+func askerLines() []string {
+	const client, before = "req.hdr_ip(x-forwarded-for,-1)", "req.hdr_ip(x-forwarded-for,-2)"
+	return []string{
+		"http-request set-var(txn.asker) " + client + ",ipmask(32,64) if " + has("basic"),
+		"http-request set-var(txn.asker) " + before + ",ipmask(32,64) if " + has("basic") + " { " + before + " -m found }",
+	}
 }
 
 // usersSection is where gateway-keys is asked about users. In a pod that does not mount their Secret yet, it does not

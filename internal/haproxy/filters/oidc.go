@@ -19,8 +19,8 @@ func init() { after(&jwt, &oidc) }
 const loginTime = 15 * time.Second
 
 // oidc lets users through who have logged in. The parameter "oidc" is the Secret with the keys of sessions,
-// "oidc.binding" is what a session is bound to, in Base64. "oidc.own" comes before the paths that gateway-login answers
-// in any case. "oidc.ask" leads to the question in keys.map: it is long, and most requests need none. A session has a
+// "oidc.binding" is what a session is bound to, in Base64. "oidc.issuer" stands for the provider, "oidc.own" comes before the
+// paths that gateway-login answers in any case. "oidc.ask" leads to the question in keys.map: it is long, and most requests need none. A session has a
 // token if the backend gets one.
 //
 // HAProxy decrypts a session by itself, with a key that gateway-keys tells it of, so no program is asked about most
@@ -36,6 +36,7 @@ var oidc = filter{
 		p.set("oidc", settings.Secret)
 		p.set("oidc.binding", base64.StdEncoding.EncodeToString([]byte(settings.SessionBinding())))
 		oidcClaims.encode(in, p)
+		p.set("oidc.issuer", ir.ContentName(settings.Issuer))
 		p.set("oidc.own", settings.Path)
 		p.set("oidc.ask", in.Content(ir.KeysFile, func() []ir.MapEntry { return []ir.MapEntry{{Key: questionKey, Value: settings.Question()}} }))
 	},
@@ -100,6 +101,7 @@ func oidcRules(env Env) Rules {
 			"http-request set-var(txn.login_path) " + inQuotes("path,regsub('/[a-z]+$','')") + " if " + hasSession + " { path -m end " + login.CallbackPath + " " + login.LogoutPath + " }",
 			"http-request set-var(txn.login_asked) bool(true) if { var(txn.login_path) -m found } { " + text("oidc.own") + ",strcmp(txn.login_path) eq 0 }",
 			"http-request set-var(txn.auth) str(" + ir.LoginBackend + ") if " + isAsked,
+			"http-request set-var(txn.login_issuer) " + param("oidc.issuer") + " if " + isAsked,
 			"http-request set-var(txn.auth_path) " + param("oidc.ask") + ",concat(" + questionKey + "),map_str(" + env.Paths.Map(ir.KeysFile) + ") if " + isAsked,
 			"http-request set-var(txn.auth_send) " + inQuotes("str('"+loginSends+"')") + " if " + isAsked,
 			"http-request set-var(txn.auth_keep) str(" + login.SessionHeader + ") if " + isAsked,

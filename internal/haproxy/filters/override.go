@@ -138,18 +138,18 @@ func overrideText(status int32, override *model.Override) string {
 // overrideSection leads to the Services that answer. Rules for responses see nothing but answers of these, so the
 // header tells them from those of the proxy.
 func overrideSection(paths ir.Paths) ir.Section {
-	return spare(ir.ReloadSettings, "listen overrides from common",
-		"bind "+paths.OverrideSocket()+" mode 600",
-		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
+	return spare(ir.ReloadSettings, "listen overrides from common", slices.Concat([]string{
+		"bind " + paths.OverrideSocket() + " mode 600",
+	}, roomLines("str(pages)", "req.fhdr(gateway-override-backend,1)"), []string{
 		"http-request set-var(txn.backend) req.fhdr(gateway-override-backend,1)",
 		"http-request set-var(txn.filters) str(timeout=10000&once=1)",
 		"http-request set-header Host %[req.fhdr(gateway-override-host,1)]",
 		"http-request del-header gateway-override- -m beg",
 		"http-request del-header accept",
 		"http-request del-header user-agent",
-		"http-response wait-for-body time 10s at-least "+strconv.Itoa(longestOverride+1),
-		"http-response deny deny_status 502 if { res.body_size gt "+strconv.Itoa(longestOverride)+" }",
+		"http-response wait-for-body time 10s at-least " + strconv.Itoa(longestOverride+1),
+		"http-response deny deny_status 502 if { res.body_size gt " + strconv.Itoa(longestOverride) + " }",
 		"http-response set-header gateway-override-answer 1",
 		"use_backend %[var(txn.backend)]",
-	)
+	})...)
 }

@@ -106,7 +106,7 @@ func firewallRules(env Env) Rules {
 		"http-request lua.waf"+asked,
 	)
 	add(env.refuse(403, "the request looks like an attack", "", has("waf")+" { var(txn.waf_denied) -m bool }")...)
-	add(env.refuse(503, "nobody could say whether the request may pass", "", has("waf")+" !{ var(txn.authorized) -m bool } !{ var(txn.waf_denied) -m bool }")...)
+	add(env.refuse(503, cannotDecide, "", has("waf")+" !{ var(txn.authorized) -m bool } !{ var(txn.waf_denied) -m bool }")...)
 	return Rules{Request: lines}
 }
 

@@ -1,0 +1,129 @@
+package turns
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// line is a Queue with who has come to their turns, in order, and who was sent away.
+type line struct {
+	*Queue
+	mu         sync.Mutex
+	come, gone []string
+}
+
+// enter waits for a turn of a client, up to when nothing else happens.
+func (l *line) enter(ctx context.Context, name, client string) {
+	go func() {
+		entered := l.Enter(ctx, client)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if entered {
+			l.come = append(l.come, name)
+		} else {
+			l.gone = append(l.gone, name)
+		}
+	}()
+	synctest.Wait()
+}
+
+func (l *line) expect(t *testing.T, come, gone string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := func(names []string) (all string) {
+		for _, name := range names {
+			all += name + " "
+		}
+		return all
+	}
+	if text(l.come) != come || text(l.gone) != gone {
+		t.Errorf("there came %q and %q were sent away, want %q and %q", text(l.come), text(l.gone), come, gone)
+	}
+	l.come, l.gone = nil, nil
+}
+
+// TestTurns: clients take turns, whoever came first.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{Queue: New(2, 6)}
+		for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "b1", "c1", "b2"} {
+			l.enter(t.Context(), name, name[:1])
+		}
+		l.expect(t, "a1 a2 ", "")
+		for range 8 {
+			l.Leave()
+			synctest.Wait()
+		}
+		l.expect(t, "a3 b1 c1 a4 b2 a5 ", "")
+		l.enter(t.Context(), "d1", "d")
+		l.enter(t.Context(), "d2", "d")
+		l.enter(t.Context(), "d3", "d")
+		l.expect(t, "d1 d2 ", "")
+		l.Leave()
+		synctest.Wait()
+		l.expect(t, "d3 ", "")
+	})
+}
+
+// TestNoMoreRoom: the last of the client with most places gives way, unless it would have fewer than the one who comes.
+func TestNoMoreRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{Queue: New(1, 4)}
+		for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "a6"} {
+			l.enter(t.Context(), name, "a")
+		}
+		l.expect(t, "a1 ", "a6 ")
+		l.enter(t.Context(), "b1", "b")
+		l.enter(t.Context(), "b2", "b")
+		l.enter(t.Context(), "b3", "b")
+		l.expect(t, "", "a5 a4 b3 ")
+		l.enter(t.Context(), "c1", "c")
+		l.enter(t.Context(), "d1", "d")
+		l.enter(t.Context(), "e1", "e")
+		l.expect(t, "", "a3 b2 e1 ")
+		for range 5 {
+			l.Leave()
+			synctest.Wait()
+		}
+		l.expect(t, "a2 b1 c1 d1 ", "")
+	})
+}
+
+// TestWhoLeaves: a place is free again for others, also where the turn comes at the same time.
+func TestWhoLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{Queue: New(1, 2)}
+		l.enter(t.Context(), "a1", "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		l.enter(ctx, "b1", "b")
+		l.enter(ctx, "b2", "b")
+		cancel()
+		synctest.Wait()
+		l.gone = nil
+		l.enter(t.Context(), "c1", "c")
+		l.enter(ctx, "b3", "b")
+		l.expect(t, "a1 ", "b3 ")
+		l.Leave()
+		synctest.Wait()
+		l.expect(t, "c1 ", "")
+
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			l.enter(ctx, "d", "d")
+			go cancel()
+			l.Leave()
+			synctest.Wait()
+			if len(l.gone) > 0 {
+				l.enter(t.Context(), "d", "d")
+			}
+			l.gone = nil
+			l.expect(t, "d ", "")
+		}
+	})
+}
