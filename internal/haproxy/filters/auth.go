@@ -68,7 +68,7 @@ func questionRules(env Env, name string, answers ...string) []string {
 }
 
 // cannotDecide is what a client is told whose request nobody can decide about.
-const cannotDecide = "nobody could say whether the request may pass"
+const cannotDecide = "authorization is temporarily unavailable"
 
 // askRules ask about the requests that meet a condition. Only the program lets a request pass. The client's own values
 // of headers that come back are removed either way. The answer to one question says nothing about the next. If the
