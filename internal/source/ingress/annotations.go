@@ -91,7 +91,7 @@ var routing = []Row{
 	{"proxy-cookie-path", Carried, "ResponseRewrite, for a pair of paths", setCookiePath, ""},
 	{"proxy-redirect-from", Differs, "ResponseRewrite. A new Location without a host stays so", setLocation, ""},
 	{"proxy-redirect-to", Differs, "as proxy-redirect-from", part("proxy-redirect-from"), ""},
-	{"enable-cors", Carried, "CORS, with nginx's defaults. What only preflights need is in answers to them alone", setCORS, ""},
+	{"enable-cors", Carried, "CORS, with nginx's defaults: any origin, without credentials. What only preflights need is in answers to them alone", setCORS, ""},
 	{
 		"cors-allow-origin cors-allow-methods cors-allow-headers cors-allow-credentials cors-expose-headers cors-max-age",
 		Carried, "CORS", part("enable-cors"), "",
@@ -101,7 +101,7 @@ var routing = []Row{
 	{"canary", Carried, "rules with a header match, then weights", setCanary, ""},
 	{"canary-weight canary-weight-total canary-by-header canary-by-cookie", Carried, "as canary", part("canary"), ""},
 	{"canary-by-header-value canary-by-header-pattern", Carried, "as canary", part("canary-by-header"), ""},
-	{"ssl-passthrough", Differs, "a TLSRoute for the host", setBool(func(s *settings, value bool) { s.passthrough = value }), ""},
+	{"ssl-passthrough", Differs, "a TLSRoute for the host. A host where requests are checked or refused is closed", setBool(func(s *settings, value bool) { s.passthrough = value }), ""},
 }
 
 // limiting are limits, timeouts and retries.

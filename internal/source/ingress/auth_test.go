@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	appv1 "gateway/api/app/v1"
 )
 
 const asked = "http://login.a.svc.cluster.local:4180/oauth2/auth"
@@ -126,6 +128,17 @@ func TestPathsWithAuth(t *testing.T) {
 	} {
 		if got := limits(convertText(t, test.guarded+fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix"))); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestGlobalAuthIsOnUnlessFalse: a value that is no boolean counts as true.
+func TestGlobalAuthIsOnUnlessFalse(t *testing.T) {
+	const controller = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: controller}, data: {global-auth-url: 'http://login.a.svc/'}}\n---"
+	for value, isAsked := range map[string]bool{"no": true, "off": true, "": true, "FALSE": false, "0": false, "false": false, "true": true} {
+		result := convertText(t, controller+pathOf(home, "web", "a.test", "/", fmt.Sprintf("%senable-global-auth: %q", Prefix, value)))
+		if rule := flatten(result)[0]; isAsked != slices.ContainsFunc(rule.extension.Filters, func(f appv1.RuleFilter) bool { return f.ExternalAuth != nil }) {
+			t.Errorf("%q: got the filters %+v", value, rule.extension.Filters)
 		}
 	}
 }

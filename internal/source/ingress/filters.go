@@ -232,6 +232,9 @@ func setCORS(s *settings, value string) string {
 	cors.AllowHeaders = s.headers("cors-allow-headers", "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization")
 	cors.ExposeHeaders = s.headers("cors-expose-headers", "")
 	cors.AllowOrigins, cors.AllowMethods, cors.AllowHeaders = allIfAny(cors.AllowOrigins), allIfAny(cors.AllowMethods), allIfAny(cors.AllowHeaders)
+	if slices.Contains(cors.AllowOrigins, "*") { // nginx answers with "*", so browsers show no page what they got with cookies
+		cors.AllowCredentials = nil
+	}
 	if age, ok := s.number("cors-max-age"); ok {
 		cors.MaxAge = max(1, age)
 	}

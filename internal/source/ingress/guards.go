@@ -1,11 +1,14 @@
 package ingress
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
 )
 
 // hostSettings are those of Ingresses, by annotation.
@@ -38,6 +41,26 @@ func (h *host) addGuards(settings *settings) {
 		}
 	}
 }
+
+// passThrough closes the locations whose TLS would be passed through, on a host where requests are checked or refused:
+// nobody sees them then. nginx checks them unless it has --enable-ssl-passthrough.
+func (h *host) passThrough() {
+	i := slices.IndexFunc(h.locations, func(l *location) bool { return l.isChecked() || l.closed })
+	for _, l := range h.locations {
+		if i >= 0 && l.passthrough && !l.closed {
+			text := fmt.Sprintf(noPassthrough, h.locations[i].path)
+			l.note(l.name(), "%s: annotation ssl-passthrough: %s", h, l.own().close(Prefix+"ssl-passthrough", text))
+		}
+	}
+}
+
+// isChecked reports whether some requests for a location are refused, for whatever they are or ask.
+func (l *location) isChecked() bool {
+	return l.hasGuards() || len(l.blocked) > 0 ||
+		slices.ContainsFunc(l.rule.extension.Filters, func(filter appv1.RuleFilter) bool { return filter.WAF != nil })
+}
+
+const noPassthrough = "nginx checks requests for %s unless it has --enable-ssl-passthrough, which nobody can where TLS is passed through"
 
 // close closes all paths of a host that has guards.
 func (h *host) close() {

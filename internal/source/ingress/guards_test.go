@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // guarded is an Ingress that asks for client certificates, and others: with the same host, in this namespace and in
@@ -67,5 +69,51 @@ func TestClientCertificatesAreOfTheHost(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPassthroughBesideGuards: TLS is not passed through on a host where requests are checked or refused.
+func TestPassthroughBesideGuards(t *testing.T) {
+	const passthrough = Prefix + "ssl-passthrough: 'true'"
+	const closes = "annotation ssl-passthrough: nginx checks requests for / unless it has --enable-ssl-passthrough, " +
+		"which nobody can where TLS is passed through. " + Answered
+	web := func(annotations string) string { return pathOf(home, "web", "a.test", "/", passthrough+annotations) }
+	controller := func(data string) string {
+		return fmt.Sprintf("\n{apiVersion: v1, kind: ConfigMap, metadata: {name: controller}, data: {%s}}\n---", data)
+	}
+	for name, test := range map[string]struct {
+		text   string
+		open   []string
+		passes bool
+	}{
+		"no guards":                             {web(""), nil, true},
+		"ranges":                                {web(", " + Prefix + "whitelist-source-range: 192.0.2.1"), nil, false},
+		"a Service to ask":                      {web(", " + Prefix + "auth-url: http://login.a.svc/"), nil, false},
+		"passwords":                             {web(", " + Prefix + "auth-type: basic, " + Prefix + "auth-secret: users"), nil, false},
+		"a firewall":                            {web(", " + Prefix + "enable-modsecurity: 'true'"), nil, false},
+		"ranges of the ConfigMap":               {controller("denylist-source-range: 192.0.2.1") + web(""), nil, false},
+		"blocked clients":                       {controller("block-cidrs: 192.0.2.1") + web(""), nil, false},
+		"a Service to ask, of all":              {controller("global-auth-url: 'http://login.a.svc/'") + web(""), nil, false},
+		"another path with ranges":              {pathOf(home, "other", "a.test", "/b", Prefix+"denylist-source-range: 192.0.2.1") + web(""), nil, false},
+		"another path that is closed":           {pathOf(home, "other", "a.test", "/b", Prefix+"auth-type: digest") + web(""), nil, false},
+		"ranges of another host":                {pathOf(home, "other", "b.test", "/", Prefix+"denylist-source-range: 192.0.2.1") + web(""), nil, true},
+		"open by the annotation":                {web(", " + Prefix + "whitelist-source-range: 192.0.2.1"), []string{Prefix + "ssl-passthrough"}, true},
+		"closed by ranges that nobody can read": {web(", " + Prefix + "whitelist-source-range: x"), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := convertText(t, test.text, test.open...)
+			if passes := len(objects[*gatewayv1.TLSRoute](result)) > 0; passes != test.passes {
+				t.Errorf("TLS is passed through: %v; notes: %q", passes, result.Notes)
+			}
+			for _, rule := range flatten(result) {
+				if !test.passes && strings.HasSuffix(rule.route, "a-test") && rule.path() == "/" && rule.answer() != "503" {
+					t.Errorf("/ has %s", rule.answer())
+				}
+			}
+		})
+	}
+	result := convertText(t, web(", "+Prefix+"whitelist-source-range: 192.0.2.1"))
+	if !slices.ContainsFunc(result.Notes, func(n Note) bool { return n.Text == "a.test: "+closes }) {
+		t.Errorf("got the notes %q", result.Notes)
 	}
 }

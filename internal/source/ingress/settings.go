@@ -235,11 +235,10 @@ func (s *settings) number(name string) (int32, bool) {
 	return int32(n), ok && err == nil //nolint:gosec // it has 31 bits
 }
 
-// bool returns the value of an annotation that is true or false.
+// bool returns the value of an annotation, or another one if it is neither true nor false, as nginx does.
 func (s *settings) bool(name string, otherwise bool) bool {
-	value, ok := s.values[name]
-	if !ok {
-		return otherwise
+	if value, err := strconv.ParseBool(s.values[name]); err == nil {
+		return value
 	}
-	return equalValues(value, "true")
+	return otherwise
 }

@@ -267,6 +267,7 @@ func (s *site) closeLocations() {
 				l.own().closed = true
 			}
 		}
+		h.passThrough()
 	}
 }
 

@@ -99,6 +99,13 @@ var requests = []struct {
 	}},
 	{"settings", "http://settings.example.com/secure", []string{"settings of BackendTLSPolicy default/ingress-secure"}},
 
+	{"guards", "http://plain.example.com/", []string{"clients from 192.0.2.0/24, else 403", "ExternalAuth", "Service app/echo port 80"}},
+	{"guards", "http://no.example.com/", []string{"else 403", "ExternalAuth"}},
+	{"guards", "http://empty.example.com/", []string{"else 403", "ExternalAuth"}},
+	{"guards", "http://open.example.com/", []string{"else 403", "Service app/echo port 80"}},
+	{"guards", "http://cors.example.com/", []string{"CORS: pages of * may use it", "else 403", "ExternalAuth"}},
+	{"guards", "https://tls.example.com/", []string{"answer    503"}},
+
 	{"closed", "http://open.example.com/", []string{"Service web port 80"}},
 	{"closed", "http://default-firewall.example.com/", []string{"WAF: a score below 5", "Service web port 80"}},
 	{"closed", "http://traefik.example.com/", []string{"answer    503"}},
@@ -194,6 +201,9 @@ spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 	ranges := strings.Replace(ingress, "%s", "whitelist-source-range: 10.0.0.0/33", 1)
 	const policy = "{apiVersion: example.com/v1, kind: AccessPolicy, metadata: {name: p}, spec: {targetRef: {kind: Service, name: a}}}\n"
 	const configMap = "{apiVersion: v1, kind: ConfigMap, metadata: {name: ingress-nginx-controller}, data: {proxy-body-size: 8m, use-proxy-protocol: 'true'}}\n"
+	const labelled = "{apiVersion: v1, kind: ConfigMap, metadata: {name: tcp, labels: {app.kubernetes.io/name: ingress-nginx}}, data: {'22': a/git:22}}\n"
+	const deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: c}, spec: {selector: {}, template: {spec: {containers: [" +
+		"{name: c, args: [/nginx-ingress-controller, --configmap=$(POD_NAMESPACE)/settings]}]}}}}\n"
 	const answered, letThrough = ". Its paths answer 503\n", ". Requests are let through\n"
 	const internal = `
 apiVersion: networking.k8s.io/v1
@@ -227,7 +237,23 @@ spec: {ingressClassName: internal, defaultBackend: {service: {name: b, port: {nu
 		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`, `"kind": "List"`}},
 		{"notes alone as JSON", strings.Replace(plain, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", 1), []string{"-o", "json"}, 3, []string{`"items": []`}},
 		{"the controller's ConfigMap", plain + "---\n" + configMap, nil, 3, []string{"maxRequestBytes: 8388608\n", "default/ingress-nginx-controller ConfigMap: key use-proxy-protocol: "}},
-		{"a ConfigMap by its name", plain + "---\n" + configMap, []string{"--configmap", "default/other"}, 0, []string{"maxRequestBytes: 1048576\n", "warning: the ConfigMap of ingress-nginx's controller is not known"}},
+		{"a ConfigMap that is not there", plain + "---\n" + configMap, []string{"--configmap", "default/other"}, 2, []string{
+			"the ConfigMap of ingress-nginx's controller is default/other: there is none of this name in the files, which have default/ingress-nginx-controller",
+		}},
+		{"the ConfigMaps of two controllers", plain + "---\n" + configMap + "---\n" + strings.Replace(configMap, "ingress-nginx", "public-ingress-nginx", 1), nil, 2, []string{
+			"several may be the ConfigMap of ingress-nginx's controller: name one by --configmap, and its Ingresses by --class: " +
+				"default/ingress-nginx-controller, default/public-ingress-nginx-controller",
+		}},
+		{"one of two", plain + "---\n" + configMap + "---\n" + strings.Replace(configMap, "ingress-nginx", "public-ingress-nginx", 1),
+			[]string{"--configmap", "default/ingress-nginx-controller"}, 3, []string{"maxRequestBytes: 8388608\n"}},
+		{"the ConfigMap of a Deployment", plain + "---\n" + strings.Replace(configMap, "ingress-nginx-controller", "settings", 1) + "---\n" + deployment, nil, 3,
+			[]string{"maxRequestBytes: 8388608\n"}},
+		{"a ConfigMap that a Deployment lacks", plain + "---\n" + configMap + "---\n" + deployment, nil, 2, []string{
+			"several may be the ConfigMap of ingress-nginx's controller: name one by --configmap, and its Ingresses by --class: default/ingress-nginx-controller, default/settings",
+		}},
+		{"a ConfigMap with the labels alone", plain + "---\n" + labelled, nil, 2, []string{
+			"name the ConfigMap of ingress-nginx's controller by --configmap. Some have its labels: default/tcp",
+		}},
 		{"closed by the ConfigMap", plain + "---\n" + strings.Replace(configMap, "use-proxy-protocol", "block-referers", 1), nil, 3, []string{answered, "directResponse:\n"}},
 		{"open by a key", plain + "---\n" + strings.Replace(configMap, "use-proxy-protocol", "block-referers", 1), []string{"--open", "block-referers"}, 3, []string{letThrough, "backendRefs:\n"}},
 		{"nothing to convert", "{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 1, []string{"there is no Ingress in -"}},

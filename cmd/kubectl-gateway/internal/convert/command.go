@@ -49,7 +49,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateway, to which the class is added, if there is one and --class does not name it")
 	cli.AddFormatFlag(cmd, &c.output, "json or yaml")
 	cmd.Flags().StringVar(&c.class, "class", "", "take the Ingresses of this class alone")
-	cmd.Flags().StringVar(&c.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap of ingress-nginx's controller, if its labels do not tell it")
+	cmd.Flags().StringVar(&c.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap of ingress-nginx's controller, if neither its name nor a Deployment tells it")
 	cmd.Flags().StringSliceVar(&c.open, "open", nil, "let requests through without this: an annotation, a key of the ConfigMap, or KIND/NAMESPACE/NAME of a policy")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,11 +26,12 @@ type reader struct {
 	ingress.Input
 	// documents are all that there are, each in a namespace.
 	documents []cli.Document
-	// configMap names the controller's ConfigMap; "": it is known by its labels or name.
-	configMap  string
-	notes      []ingress.Note
-	passedOver int
-	gatewayAPI bool
+	// configMap names the controller's ConfigMap; "": nobody says. configuring are those that Deployments name.
+	configMap   string
+	configuring []string
+	notes       []ingress.Note
+	passedOver  int
+	gatewayAPI  bool
 }
 
 // read reads documents whose objects are in a namespace if they name none.
@@ -47,7 +49,10 @@ func (r *reader) read(documents []cli.Document, namespace string) error {
 			return err
 		}
 	}
-	return nil
+	if len(r.Ingresses) == 0 {
+		return nil
+	}
+	return r.chooseConfiguration()
 }
 
 func (r *reader) add(document cli.Document) error {
@@ -74,10 +79,11 @@ func (r *reader) add(document cli.Document) error {
 		return err
 	case schema.GroupKind{Kind: "ConfigMap"}:
 		found, _, err := decode[corev1.ConfigMap](document)
-		if r.ConfigMaps[name] = found; err == nil && r.isConfiguration(found) {
-			r.Configuration = found
-		}
+		r.ConfigMaps[name] = found
 		return err
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}, schema.GroupKind{Group: appsv1.GroupName, Kind: "DaemonSet"}:
+		r.passedOver++
+		return r.addController(document)
 	default:
 		if kind.Group == gatewayv1.GroupName {
 			r.gatewayAPI = true
@@ -88,14 +94,6 @@ func (r *reader) add(document cli.Document) error {
 	}
 	r.passedOver++
 	return nil
-}
-
-// isConfiguration reports whether a ConfigMap is that of ingress-nginx's controller.
-func (r *reader) isConfiguration(configMap *corev1.ConfigMap) bool {
-	if r.configMap != "" {
-		return configMap.Namespace+"/"+configMap.Name == r.configMap
-	}
-	return configMap.Name == "ingress-nginx-controller" || configMap.Labels["app.kubernetes.io/name"] == "ingress-nginx"
 }
 
 func (r *reader) note(document cli.Document, format string, args ...any) {
