@@ -65,6 +65,9 @@ type Tokens struct {
 
 // Providers are those that are known. They ask a provider for its metadata when those they have are old.
 type Providers struct {
+	// NewClient makes the client for a provider that is verified by CA certificates (PEM); nil: jwks.NewHTTPClient.
+	NewClient func(authorities string) *http.Client
+
 	mu  sync.Mutex
 	all map[string]*entry
 }
@@ -93,7 +96,7 @@ func (p *Providers) Find(issuer string, authorities []byte) (*Provider, error) {
 	if time.Now().Before(e.until) {
 		return e.provider, e.err
 	}
-	e.provider, e.err = discover(issuer, authorities)
+	e.provider, e.err = discover(issuer, p.client(authorities))
 	e.until = time.Now().Add(keepTime)
 	if e.err != nil {
 		e.until = time.Now().Add(failTime)
@@ -101,9 +104,16 @@ func (p *Providers) Find(issuer string, authorities []byte) (*Provider, error) {
 	return e.provider, e.err
 }
 
+func (p *Providers) client(authorities []byte) *http.Client {
+	if p.NewClient != nil {
+		return p.NewClient(string(authorities))
+	}
+	return jwks.NewHTTPClient(string(authorities))
+}
+
 // discover asks for metadata. The client bounds how long that takes.
-func discover(issuer string, authorities []byte) (*Provider, error) {
-	p := &Provider{Issuer: issuer, client: jwks.NewHTTPClient(string(authorities))}
+func discover(issuer string, client *http.Client) (*Provider, error) {
+	p := &Provider{Issuer: issuer, client: client}
 	var err error
 	// The provider fetches its keys by this context later.
 	if p.oidc, err = oidc.NewProvider(oidc.ClientContext(context.Background(), p.client), issuer); err != nil {
