@@ -8,11 +8,11 @@ import (
 
 // The names of cookies. Browsers take cookies with these names over HTTPS alone, for one host, and from that host.
 const (
-	cookiePrefix  = "__Host-gateway-"
-	SessionCookie = cookiePrefix + "session"
-	TokensCookie  = cookiePrefix + "tokens"
+	CookiePrefix  = "__Host-gateway-"
+	SessionCookie = CookiePrefix + "session"
+	TokensCookie  = CookiePrefix + "tokens"
 	// LoginCookie comes before the name of a login.
-	LoginCookie = cookiePrefix + "login-"
+	LoginCookie = CookiePrefix + "login-"
 )
 
 // SessionHeader is the header by which gateway-login tells HAProxy of the session of a request: its text, in Base64.

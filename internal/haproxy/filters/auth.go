@@ -25,8 +25,9 @@ const (
 	authFiltersHeader = "gateway-auth-filters"
 )
 
-// authCookies gives the client the cookies of an answer that let its request through.
-const authCookies = "http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"
+// authCookies gives the client the cookies of the answers to questions. The program cannot: HAProxy runs none while
+// another one answers.
+const authCookies = "http-after-response add-headers-bin var(txn.auth_cookies) if { var(txn.auth_cookies) -m found }"
 
 // question is what the program asks about requests. The parameter with its name is the backend to ask, "-" if there is
 // none. NAME.path is the path, NAME.send and NAME.keep are the names of headers that are sent and come back, separated

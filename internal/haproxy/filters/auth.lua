@@ -39,6 +39,10 @@ local function room(txn)
   return parts[asked] and asked .. "/" .. (txn:get_var(parts[asked]) or "") or "services/" .. asked
 end
 
+local function asks(txn, backend)
+  return txn:get_var("txn.auth") == backend
+end
+
 -- The method, and the text of the question.
 local function question(txn)
   local repeats, body = txn:get_var("txn.auth_repeat"), txn:get_var("txn.auth_body") and (txn.f:req_body() or "")
@@ -53,6 +57,9 @@ local function question(txn)
       lines[#lines + 1] = line
     end
   end
+  if asks(txn, "login") then
+    lines[#lines + 1] = "cookie: " .. (txn:get_var("txn.login_cookies") or "")
+  end
   if repeats then
     path = path .. (asked or "/")
   else
@@ -66,10 +73,6 @@ local function question(txn)
   return method, table.concat(lines, "\r\n")
 end
 
-local function asksKeys(txn)
-  return txn:get_var("txn.auth") == "users"
-end
-
 -- The headers of the answer that the backend gets, with their values.
 local function kept(txn, answer)
   local all, names = {}, txn:get_var("txn.auth_keep") or ""
@@ -79,13 +82,41 @@ local function kept(txn, answer)
     end
   end
   for name in string.gmatch(names, "[^,]+") do
-    all[name] = answer.headers[asksKeys(txn) and "gateway-client" or name] or {}
+    all[name] = answer.headers[asks(txn, "users") and "gateway-client" or name] or {}
   end
   return all
 end
 
 local function passes(txn, status)
   return status == 200 or status > 200 and status < 300 and not txn:get_var("txn.auth_repeat")
+end
+
+-- A text as HAProxy has it in a list of headers: its length, as SPOE encodes it, and its bytes. Two empty ones end it.
+local function entry(text)
+  local n = #text
+  if n < 240 then
+    return string.char(n) .. text
+  end
+  local length = string.char(n & 15 | 240)
+  n = (n - 240) >> 4
+  while n >= 128 do
+    length, n = length .. string.char(n & 127 | 128), (n - 128) >> 7
+  end
+  return length .. string.char(n) .. text
+end
+
+-- Gives the client the cookies of an answer, whoever answers the request in the end. Only gateway-login sets its own.
+local function passCookies(txn, answer)
+  local all = ""
+  for _, cookie in ipairs(answer.headers["set-cookie"] or {}) do
+    if asks(txn, "login") or not string.find(cookie, "^[= \t]*__Host%-gateway%-") then
+      all = all .. entry("set-cookie") .. entry(cookie)
+    end
+  end
+  if all ~= "" then
+    txn:set_var("txn.auth_cookies", all .. (txn:get_var("txn.auth_cookies") or "\0\0"))
+  end
+  answer.headers["set-cookie"] = nil
 end
 
 local function decide(txn, answer)
@@ -96,15 +127,12 @@ local function decide(txn, answer)
         txn.http:req_add_header(name, value)
       end
     end
-    if answer.headers["set-cookie"] then
-      local earlier = txn:get_var("txn.auth_cookies")
-      txn:set_var("txn.auth_cookies", (earlier and earlier .. "\n" or "") .. table.concat(answer.headers["set-cookie"], "\n"))
-    end
-    if asksKeys(txn) then
+    passCookies(txn, answer)
+    if asks(txn, "users") then
       txn:set_var("txn.client_name", answer.headers["gateway-client"][1])
     end
     txn:set_var("txn.authorized", true)
-  elseif asksKeys(txn) then
+  elseif asks(txn, "users") then
     if answer.status == 401 then
       txn:set_var("txn.challenge", answer.headers["www-authenticate"][1])
     end
@@ -112,6 +140,7 @@ local function decide(txn, answer)
     txn:set_var("txn.refused", answer.status)
   elseif answer.status >= 300 and answer.status < 500 then
     local reply = txn:reply{status = answer.status, body = answer.body}
+    passCookies(txn, answer)
     for name, values in pairs(answer.headers) do
       for _, value in ipairs(framing[name] and {} or values) do
         reply:add_header(name, value)
@@ -135,12 +164,5 @@ core.register_action("auth", {"http-req"}, function(txn)
   local isDone, reply = pcall(auth, txn)
   if isDone and reply then
     txn:done(reply)
-  end
-end)
-
--- Gives the client the cookies of an answer that let its request through.
-core.register_action("auth_cookies", {"http-after-res"}, function(txn)
-  for cookie in string.gmatch(txn:get_var("txn.auth_cookies"), "[^\n]+") do
-    txn.http:res_add_header("set-cookie", cookie)
   end
 end)

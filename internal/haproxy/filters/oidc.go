@@ -66,8 +66,8 @@ var oidcClaims = claimUse{"oidc", func(rule *routing.Rule) (headers []model.Clai
 	return rule.OIDC.Headers, rule.OIDC.Claims
 }}
 
-// loginSends are the headers of a request that gateway-login gets.
-const loginSends = "accept,cookie,sec-fetch-mode,sec-fetch-site,x-requested-with"
+// loginSends are the headers of a request that gateway-login gets, beside cookies.
+const loginSends = "accept,sec-fetch-mode,sec-fetch-site,x-requested-with"
 
 // questionKey is the key of a question, after what "oidc.ask" says.
 const questionKey = "/question"
@@ -78,23 +78,58 @@ const (
 	needsSession = "{ var(txn.login_secret) -m found }"
 	hasSession   = "{ var(txn.login_valid) -m bool }"
 	isAsked      = "{ var(txn.login_asked) -m bool }"
-	// loginCookies are the cookies of logins and sessions, with what comes before each.
-	loginCookies = `(?:^|[;,])[ \t]*+__Host-gateway-[^;,]*+`
+	// hasCookies is the condition that the request has, or had, cookies of logins or sessions.
+	hasCookies = "{ var(txn.login_cookies) -m found }"
+)
+
+// TakeCookies returns the lines that take the cookies of logins and sessions out of requests which meet a condition, so
+// that no backend, question or copy has them, whatever rule takes the request. Without a rule that has the filter,
+// there are none. What there was is in txn.login_cookies, for the filter.
+//
+// Of several headers with cookies, not all could be removed. Browsers have one, and so has a request of HTTP/2.
+func TakeCookies(env Env, condition string) []ir.Line {
+	if !oidc.isNeeded(env) {
+		return nil
+	}
+	const rest = `var(txn.login_cookies),regsub('(?:^|;)[ \t]*+` + login.CookiePrefix + `[^;]*+',,g),regsub('^[; \t]+',)`
+	return ir.Lines(ir.ReloadNames,
+		"http-request set-var(txn.login_cookies) req.fhdr(cookie) if "+condition+"{ req.fhdr(cookie) -m sub "+login.CookiePrefix+" }",
+		"http-request return "+env.Answer(400, "the request has several headers with cookies")+" if "+hasCookies+" { req.fhdr_cnt(cookie) gt 1 }",
+		"http-request set-var(txn.login_others) "+inQuotes(rest)+" if "+hasCookies,
+		"http-request del-header cookie if "+hasCookies,
+		"http-request set-header cookie %[var(txn.login_others)] if { var(txn.login_others) -m len gt 0 }",
+	)
+}
+
+// GuardCookies returns the line that lets nobody but gateway-login set such cookies: those of another would be another
+// session. It comes before authCookies. An empty header sets none.
+func GuardCookies(env Env) []ir.Line {
+	if !oidc.isNeeded(env) {
+		return nil
+	}
+	return ir.Lines(ir.ReloadNames, `http-after-response replace-header set-cookie '^[= \t]*`+login.CookiePrefix+`.*()$' \1`)
+}
+
+// oneSession matches cookies with one session that has the form of what login.Keys.Seal makes: its parts have fixed
+// places, so nobody can try a short tag, and one text alone stands for the bytes of each. Semicolons alone separate
+// cookies. Of any other form, gateway-login has to make sense.
+const (
+	otherCookies = `(?![ \t]*` + login.SessionCookie + `[ \t]*(?:[=;]|$))[^;]*+`
+	oneSession   = `^(?:` + otherCookies + `;)*+[ \t]*` + login.SessionCookie + `=` +
+		`([A-Za-z0-9+/]{8}[.][A-Za-z0-9+/]{16}[.][A-Za-z0-9+/]{21}[AQgw]==[.](?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?)` +
+		`(?:;` + otherCookies + `)*+$`
 )
 
 func oidcRules(env Env) Rules {
-	const cookie = login.SessionCookie
 	// isNow is the condition that the time in a field of the session is yet to come.
 	isNow := func(field string) string {
 		return "{ var(txn.login_text),field(" + field + ",|),sub(txn.login_now) gt 0 }"
 	}
 	remove, add := oidcClaims.headerRules(env.Rules)
 	rules := slices.Concat(remove, []string{"http-request set-var(txn.login_secret) " + param("oidc")},
-		// Of several headers with cookies, not all could be removed. Browsers have one, and so has a request of HTTP/2.
-		env.refuse(400, "the request has several headers with cookies", "", needsSession+" { req.fhdr_cnt(cookie) gt 1 }"),
 		[]string{
 			"http-request set-var(txn.login_now) date if " + needsSession,
-			"http-request set-var(txn.login_sealed) req.cook(" + cookie + ") if " + needsSession + " { req.cook_cnt(" + cookie + ") eq 1 }",
+			"http-request set-var(txn.login_sealed) " + inQuotes("var(txn.login_cookies),regsub('"+oneSession+"','\\1')") + " if " + needsSession + " { var(txn.login_cookies) -m reg '" + oneSession + "' }",
 		}, openRules(env, "{ var(txn.login_sealed) -m found }"), []string{
 			"http-request set-var(txn.login_valid) bool(true) if " + isNow("2"),
 			"http-request set-var(txn.login_asked) bool(true) if " + needsSession + " !" + hasSession,
@@ -113,15 +148,12 @@ func oidcRules(env Env) Rules {
 			"http-request del-header " + login.SessionHeader + " if " + needsSession,
 			"http-request set-var(txn.jwt_text) var(txn.login_text),field(4,|,0) if " + needsSession,
 			"http-request set-var(txn.jwt_iss) " + param("oidc.binding") + " if " + needsSession,
-			"http-request set-header cookie " + inQuotes("%[req.fhdr(cookie),regsub('"+loginCookies+"',,g),regsub('^[;, ]+',)]") + " if " + needsSession,
-			"http-request del-header cookie if " + needsSession + " { req.fhdr(cookie) -m len 0 }",
 			"http-request set-header authorization " + inQuotes("Bearer %[var(txn.login_text),field(3,|)]") + " if " + needsSession + " !{ var(txn.login_text),field(3,|) -m len 0 }",
 		}, oidcClaims.requiredRules(env, ""), add)
 	return Rules{Request: rules, AfterResponse: cookieRules(env)}
 }
 
-// openRules decrypt txn.login_sealed, where it is there. Its parts have fixed places, as login.Keys.Seal makes them, so
-// nobody can try a short tag: what is in the place of the tag has 16 bytes, or is none.
+// openRules decrypt txn.login_sealed, where it is there.
 func openRules(env Env, isThere string) []string {
 	part := func(name, expression string) string {
 		return "http-request set-var(txn.login_" + name + ") " + expression + " if " + isThere

@@ -76,16 +76,17 @@ func (r *Renderer) routingLines() []ir.Line {
 	if hasTLS(r.in.Table) {
 		lines = append(lines, tlsLines(r.in)...)
 	}
-	lines = append(lines,
-		"http-request set-var(txn.hit) var(txn.hosts),field(2,|),concat(,txn.path,/>),map_beg("+r.in.Paths.Map(ir.PathsFile)+",none) unless "+isOdd,
-		// The request is of the usual kind, and its rule has no conditions, weights or filters.
-		"http-request allow if { var(txn.hit) -m beg | }",
-		"http-request set-var(txn.clean) var(txn.path) unless "+isOdd,
+	lines = append(lines, "http-request set-var(txn.hit) var(txn.hosts),field(2,|),concat(,txn.path,/>),map_beg("+r.in.Paths.Map(ir.PathsFile)+",none) unless "+isOdd)
+	// The request is of the usual kind, and its rule has no conditions, weights or filters.
+	const isPlain = "{ var(txn.hit) -m beg | }"
+	rest := append([]string{
+		"http-request allow if " + isPlain,
+		"http-request set-var(txn.clean) var(txn.path) unless " + isOdd,
 		"http-request deny deny_status 400 unless { var(txn.clean) -m found }",
-	)
-	lines = append(lines, odd...)
+	}, odd...)
 	return slices.Concat(
-		ir.Lines("", lines...), ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), r.filterLines(),
+		ir.Lines("", lines...), filters.TakeCookies(r.env(), isPlain+" "), ir.Lines("", rest...),
+		ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), r.filterLines(),
 	)
 }
 

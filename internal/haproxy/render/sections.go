@@ -419,6 +419,8 @@ func (r *Renderer) filterLines() []ir.Line {
 	first := ir.Lines("",
 		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str("+r.in.Paths.Map(ir.FiltersFile)+")",
 		"http-request deny deny_status 500 if { var(txn.hit) -m found } !{ var(txn.hit) -m beg | } !{ var(txn.filters) -m found }",
+	)
+	next := ir.Lines("",
 		"http-request allow unless { var(txn.filters) -m found }",
 		"http-response allow unless { var(txn.filters) -m found }",
 	)
@@ -432,5 +434,8 @@ func (r *Renderer) filterLines() []ir.Line {
 			r.in.Table.HTTP3MaxAge, strings.Join(ports, " ")))
 	}
 	after = append(after, "http-after-response allow unless { var(txn.filters) -m found }")
-	return slices.Concat(first, rules.Request, rules.Response, ir.Lines("", after...), rules.AfterResponse)
+	return slices.Concat(
+		first, filters.TakeCookies(r.env(), ""), next, rules.Request, rules.Response,
+		filters.GuardCookies(r.env()), ir.Lines("", after...), rules.AfterResponse,
+	)
 }
