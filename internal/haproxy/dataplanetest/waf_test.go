@@ -207,3 +207,32 @@ func TestSilentWAF(t *testing.T) {
 		t.Errorf("got %d", status)
 	}
 }
+
+// TestLargeBodiesOfAClient: of the places for long bodies, one client has some and no more.
+func TestLargeBodiesOfAClient(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	w := startWAF(t, func(string) string { <-done; return allows })
+	const most, more = 64, 5
+	large := "POST /a HTTP/1.1\r\nHost: x\r\n" + ofLength(strings.Repeat("a", 100_000))
+	got := make(chan int)
+	for range most + more {
+		go func() { got <- newClient(t, w.ports[80]).send(large).Status }()
+	}
+	for range more {
+		if status := <-got; status != http.StatusServiceUnavailable {
+			t.Fatalf("got %d beyond %d bodies of a client", status, most)
+		}
+	}
+	other := newClientFrom(t, "127.0.0.2", w.ports[80])
+	go func() { got <- other.send(large).Status }()
+	for range most + 1 {
+		next(t, w.asked)
+	}
+	close(done)
+	for range most + 1 {
+		if status := <-got; status != http.StatusOK {
+			t.Errorf("got %d", status)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 
 	"gateway/cmd/gateway-waf/internal/engine"
 	"gateway/internal/logging"
+	"gateway/internal/turns"
 	"gateway/internal/waf"
 )
 
@@ -27,8 +29,9 @@ const (
 	// its turn. HAProxy waits longer.
 	readTime = 2 * time.Second
 	waitTime = 2 * time.Second
-	// mostAtOnce is how many requests are looked at at a time, at most. Each may take some MiB.
-	mostAtOnce = 32
+	// mostAtOnce is how many requests are looked at at a time, at most. Each may take some MiB. mostWaiting is how many
+	// wait for their turn, and clients take turns.
+	mostAtOnce, mostWaiting = 32, 512
 	// mostConnections is how many connections there may be. HAProxy has one for each question, and keeps some.
 	mostConnections = 2048
 	// maxQuestion is the longest request: HAProxy lets no more headers through than half of its buffer has.
@@ -41,12 +44,12 @@ type Judge func(settings waf.Settings, request *engine.Request) (engine.Verdict,
 // Server answers questions.
 type Server struct {
 	judge Judge
-	turns chan struct{}
+	turns *turns.Queue
 }
 
 // New returns a Server that asks a judge.
 func New(judge Judge) *Server {
-	return &Server{judge, make(chan struct{}, min(4*runtime.GOMAXPROCS(0), mostAtOnce))}
+	return &Server{judge, turns.New(min(4*runtime.GOMAXPROCS(0), mostAtOnce), mostWaiting)}
 }
 
 // Serve answers questions until ctx ends.
@@ -125,12 +128,10 @@ func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte)
 	}
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	select {
-	case s.turns <- struct{}{}:
-		defer func() { <-s.turns }()
-	case <-ctx.Done():
+	if !s.turns.Enter(ctx, turnOf(request.Client)) {
 		return "", errors.New("too many requests are being looked at")
 	}
+	defer s.turns.Leave()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -149,6 +150,15 @@ func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte)
 		word = waf.Deny
 	}
 	return fmt.Sprintf("%s %s", word, log), nil
+}
+
+// turnOf returns whose turn the requests of a client take: IPv6 clients have networks of 64 bits.
+func turnOf(client string) string {
+	address, err := netip.ParseAddr(client)
+	if err != nil || address.Is4() {
+		return client
+	}
+	return netip.PrefixFrom(address, 64).Masked().String()
 }
 
 // idleTime is how long a connection is kept without a question.

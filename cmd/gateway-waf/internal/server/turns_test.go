@@ -1,0 +1,48 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/waf"
+)
+
+// TestTurnsOfClients: a client that asks for more than there is time for takes no time of others.
+func TestTurnsOfClients(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(func(waf.Settings, *engine.Request) (engine.Verdict, error) {
+			time.Sleep(time.Second)
+			return engine.Verdict{}, nil
+		})
+		answers := map[string]chan error{"greedy": make(chan error, 1000), "other": make(chan error, 1000)}
+		ask := func(who, client string) {
+			_, err := s.decide(t.Context(), waf.Settings{}, fmt.Appendf(nil, "%s GET HTTP/1.1 /\r\n\r\n", client))
+			answers[who] <- err
+		}
+		for i := range 2 * mostWaiting {
+			go ask("greedy", fmt.Sprintf("2001:db8::%x", i))
+		}
+		synctest.Wait()
+		for _, client := range []string{"2001:db8:0:1::1", "10.0.0.1"} {
+			go ask("other", client)
+		}
+		for range 2 {
+			if err := <-answers["other"]; err != nil {
+				t.Errorf("another client is not answered: %v", err)
+			}
+		}
+		answered := 0
+		for range 2 * mostWaiting {
+			if <-answers["greedy"] == nil {
+				answered++
+			}
+		}
+		if answered == 0 {
+			t.Error("the greedy client has no turn")
+		}
+	})
+}
