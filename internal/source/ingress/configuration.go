@@ -15,10 +15,15 @@ import (
 
 // configuration is what the controller's ConfigMap asks for, with nginx's defaults.
 type configuration struct {
-	// defaults are values of annotations that Ingresses may replace.
-	defaults map[string]string
-	// noRedirect and noAuth begin the paths that are served over HTTP, and without global authentication.
+	// defaults are values of annotations that Ingresses may replace, and keys are the keys that they are from.
+	defaults, keys map[string]string
+	// noRedirect and noAuth begin the paths that are served over HTTP, and without authentication.
 	noRedirect, noAuth []string
+	// ignoreSnippets says that snippets of Ingresses do nothing, and blockedWords are those that no annotation may have.
+	ignoreSnippets bool
+	blockedWords   []string
+	// allowedHeaders are those that Ingresses may add to answers.
+	allowedHeaders []string
 	// redirectCode is the status of redirects to HTTPS.
 	redirectCode int
 	// hsts is the value of Strict-Transport-Security, "" if there is none.
@@ -57,7 +62,7 @@ var Keys = []Row{
 		s.noRedirect = list(value)
 		return ""
 	}, ""},
-	{"no-auth-locations", Carried, "global-auth-url is not asked about these paths", func(s *settings, value string) string {
+	{noAuthLocations, Carried, "these paths have no auth-url, no auth-type and no global-auth-url", func(s *settings, value string) string {
 		s.noAuth = list(value)
 		return ""
 	}, ""},
@@ -77,8 +82,13 @@ var Keys = []Row{
 	{"use-forwarded-headers proxy-real-ip-cidr", Differs, "trustedProxies of the GatewayConfig. Backends get the request's Host, beside X-Forwarded-Host", (*settings).setTrusted, ""},
 	{"compute-full-forwarded-for", Carried, "X-Forwarded-For has all addresses, in place of the client's alone", (*settings).setTrusted, ""},
 	{"forwarded-for-header", Lost, "the client's address is in X-Forwarded-For", nil, "X-Forwarded-For"},
-	{"enable-real-ip", Lost, "the client's address is in X-Forwarded-For: name the proxies in trustedProxies of the GatewayConfig", nil, "false"},
-	{"use-proxy-protocol", Lost, "a Gateway of the Gateway API takes no PROXY protocol: have the load balancer not send it", nil, "false"},
+	{"enable-real-ip", Lost, realIP, func(s *settings, _ string) string {
+		return either(s.bool("enable-real-ip", false) && !s.bool("use-forwarded-headers", false), realIP, "")
+	}, ""},
+	{
+		"use-proxy-protocol", Lost, "a Gateway of the Gateway API takes no PROXY protocol: have the load balancer not send it, " +
+			"and keep clients' addresses by externalTrafficPolicy Local in service of the GatewayConfig", nil, "false",
+	},
 	{"worker-shutdown-timeout", Carried, "drainTimeout of the GatewayConfig", (*settings).setDrain, ""},
 	{"limit-req-status-code limit-conn-status-code", Differs, "clients get 429", nil, "429"},
 	{"limit-conn-zone-variable", Differs, "limits count by the client's address", nil, "$binary_remote_addr"},
@@ -95,6 +105,19 @@ var Keys = []Row{
 	{"enable-ocsp", Lost, "no OCSP answers are stapled", nil, "false"},
 	{"http-snippet server-snippet", Differs, "more_set_headers and more_clear_headers with fixed values. One with any other directive is closed", setGlobalSnippet, ""},
 	{"location-snippet", Closed, noSnippets, nil, ""},
+	{"allow-snippet-annotations", Carried, "snippets of Ingresses do nothing if it is false. Without the key, they count", func(s *settings, value string) string {
+		s.ignoreSnippets = equalValues(value, "false")
+		return ""
+	}, ""},
+	{"annotation-value-word-blocklist", Carried, "Ingresses with such a word in an annotation are left out", func(s *settings, value string) string {
+		s.blockedWords = strings.Split(strings.TrimSpace(value), ",")
+		return ""
+	}, ""},
+	{"annotations-risk-level", Differs, "Ingresses with annotations of a higher risk are served: nginx leaves them out", nil, "high|critical"},
+	{"global-allowed-response-headers", Carried, "paths with other custom-headers answer 503", func(s *settings, value string) string {
+		s.allowedHeaders = list(value)
+		return ""
+	}, ""},
 	{"main-snippet stream-snippet", Lost, noSnippets, nil, ""},
 	{"use-geoip use-geoip2 geoip2-autoreload-in-minutes", Lost, "there is no database of addresses", nil, "true|false|0"},
 	{"bind-address", Lost, "proxies listen on all addresses of their pods", nil, ""},
@@ -106,8 +129,7 @@ var Keys = []Row{
 		Lost, noTraces, nil, "",
 	},
 	{
-		"allow-cross-namespace-resources allow-snippet-annotations annotations-risk-level annotation-value-word-blocklist " +
-			"global-allowed-response-headers default-type strict-validate-path-type ssl-reject-handshake generate-request-id proxy-ssl-location-only " +
+		"allow-cross-namespace-resources default-type strict-validate-path-type ssl-reject-handshake generate-request-id proxy-ssl-location-only " +
 			"forwarded-for-proxy-protocol-header proxy-protocol-header-timeout disable-ipv6 disable-ipv6-dns debug-connections",
 		Harmless, "answers are the same", nil, "",
 	},
@@ -133,12 +155,16 @@ var Keys = []Row{
 	},
 }
 
-const asDefault = "as the annotation"
+const (
+	asDefault       = "as the annotation"
+	noAuthLocations = "no-auth-locations"
+	realIP          = "set use-forwarded-headers and proxy-real-ip-cidr, or trustedProxies of the GatewayConfig: until then, ranges and limits take the load balancer for the client"
+)
 
 // configure reads the controller's ConfigMap. What is lost and may keep clients out closes everything.
 func (t *translator) configure() {
 	t.configuration = configuration{
-		defaults: map[string]string{}, noRedirect: []string{challenges}, noAuth: []string{challenges}, redirectCode: 308,
+		defaults: map[string]string{}, keys: map[string]string{}, noRedirect: []string{challenges}, noAuth: []string{challenges}, redirectCode: 308,
 		config: appv1.GatewayConfigSpec{
 			MaxRequestBytes: new(int64(1 << 20)),
 			ClientLimits:    &appv1.ClientLimits{MaxHeaders: new(int32(1000)), MaxHeaderBytes: new(int32(32 << 10))},
@@ -160,7 +186,7 @@ func (t *translator) configure() {
 		value, row := t.Configuration.Data[key], rows[key]
 		s.annotation, s.defaults[key] = key, true
 		switch {
-		case value == "":
+		case value == "" && key != noAuthLocations:
 		case row == nil:
 			s.noteAnnotation(key, "it is not known, and not carried over")
 		case row.set != nil:
@@ -175,7 +201,8 @@ func (t *translator) configure() {
 }
 
 func setDefault(s *settings, value string) string {
-	s.configuration.defaults[strings.TrimPrefix(s.annotation, "global-")] = value
+	name := strings.TrimPrefix(s.annotation, "global-")
+	s.configuration.defaults[name], s.configuration.keys[name] = value, s.annotation
 	return ""
 }
 

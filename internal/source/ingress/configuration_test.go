@@ -88,6 +88,8 @@ func TestProxies(t *testing.T) {
 		{"", `"Forwarded"]`, "", ""},
 		{"", `{"set":[{"name":"X-Real-IP","variable":"ClientAddress"}]}`, "trustedProxies", ""},
 		{"use-forwarded-headers: 'true'", `{"name":"X-Forwarded-For","variable":"ClientAddress"}`, "", ""},
+		{"enable-real-ip: 'true'", "", "trustedProxies", realIP},
+		{"enable-real-ip: 'true', use-forwarded-headers: 'true'", "trustedProxies", "", ""},
 		{"use-forwarded-headers: 'true', compute-full-forwarded-for: 'true'", `"trustedProxies"`, `{"name":"X-Forwarded-For"`, ""},
 
 		{"use-gzip: 'true'", `"application/rss+xml"`, "", ""},
@@ -110,5 +112,97 @@ func TestProxies(t *testing.T) {
 		if text := strings.Join(slices.Compact(notes), "|"); text != test.note {
 			t.Errorf("{%s}: got the notes %q, want %q", test.data, text, test.note)
 		}
+	}
+}
+
+// TestSnippetsAreIgnored where the ConfigMap says so. Without the key, older versions of nginx take them.
+func TestSnippetsAreIgnored(t *testing.T) {
+	const header, other = "configuration-snippet: \"more_set_headers 'X-A: b';\"", "configuration-snippet: proxy_buffering off;"
+	for _, test := range []struct{ data, annotation, want string }{
+		{"allow-snippet-annotations: 'false'", header, "Service web"},
+		{"allow-snippet-annotations: 'false'", other, "Service web"},
+		{"allow-snippet-annotations: 'false'", "server-snippet: deny all;", "Service web"},
+		{"allow-snippet-annotations: 'false', modsecurity-snippet: SecRuleEngine On", "modsecurity-snippet: a", "503"},
+		{"allow-snippet-annotations: 'true'", header, "X-A Service web"},
+		{"allow-snippet-annotations: 'true'", other, "503"},
+		{"", header, "X-A Service web"},
+		{"", other, "503"},
+	} {
+		result := convertText(t, configured(test.data)+pathOf(home, "web", "a.test", "/", Prefix+test.annotation))
+		rule := flatten(result)[0]
+		got := rule.answer()
+		if filter := rule.filter(func(f *gatewayv1.HTTPRouteFilter) bool { return f.ResponseHeaderModifier != nil }); filter != nil {
+			got = string(filter.ResponseHeaderModifier.Set[0].Name) + " " + got
+		}
+		isIgnored := slices.ContainsFunc(result.Notes, func(n Note) bool {
+			return strings.HasSuffix(n.Text, "-snippet: nginx ignores it, as allow-snippet-annotations is false")
+		})
+		if wants := strings.Contains(test.data, "'false'") && !strings.Contains(test.data, "mod"); got != test.want || isIgnored != wants {
+			t.Errorf("{%s} and %s: got %q and the notes %q, want %q", test.data, test.annotation, got, result.Notes, test.want)
+		}
+	}
+}
+
+// TestBlockedWords: an Ingress with one is left out, and others stay.
+func TestBlockedWords(t *testing.T) {
+	text := configured("annotation-value-word-blocklist: 'load_module,forbidden'") +
+		pathOf(home, "bad", "bad.test", "/", Prefix+"configuration-snippet: '# a forbidden word'") +
+		pathOf(home, "web", "a.test", "/", "example.com/note: forbidden")
+	result := convertText(t, text)
+	const note = `annotation configuration-snippet: it has the word "forbidden" of annotation-value-word-blocklist, so nginx leaves the Ingress out`
+	if got := answers(result); !slices.Equal(got, []string{"/ Service web"}) || result.Ingresses != 2 || !slices.ContainsFunc(result.Notes, func(n Note) bool { return n.Text == note }) {
+		t.Errorf("got %q and %q", got, result.Notes)
+	}
+}
+
+// TestAllowedHeaders: as with nginx, custom-headers have those that the ConfigMap allows, or the path answers 503.
+func TestAllowedHeaders(t *testing.T) {
+	const headers = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: headers}, data: {X-A: b}}\n---"
+	for text, want := range map[string]string{
+		"": "Service web", configured(""): "503", configured("global-allowed-response-headers: 'X-B, X-A'"): "Service web",
+		configured("global-allowed-response-headers: X-B"): "503",
+	} {
+		if got := flatten(convertText(t, text+headers+pathOf(home, "web", "a.test", "/", Prefix+"custom-headers: a/headers"))); got[0].answer() != want {
+			t.Errorf("%s: got %s, want %s", text, got[0].answer(), want)
+		}
+	}
+}
+
+// TestNoAuthLocations are neither asked about nor need a password, whoever wants that. Other guards stay.
+func TestNoAuthLocations(t *testing.T) {
+	const passwords, own = Prefix + "auth-type: basic, " + Prefix + "auth-secret: users", Prefix + "auth-url: http://login.a.svc/check"
+	const global, some = "global-auth-url: 'http://login.a.svc/check'", "no-auth-locations: '/open, /x'"
+	for _, test := range []struct{ data, annotations, path, want string }{
+		{some, own, "/open/a", "/open/a Service web"},
+		{some, passwords, "/open", "/open Service web"},
+		{some, passwords + ", " + own + ", " + Prefix + "denylist-source-range: 10.0.0.0/8", "/x", "/x.* Service web allow [] deny [10.0.0.0/8]"},
+		{some + ", " + global, "", "/open", "/open Service web"},
+		{some, own, "/.well-known/acme-challenge", `/\.well-known/acme-challenge.* Service web asks login:80/check []`},
+		{"", own, "/.well-known/acme-challenge", "/.well-known/acme-challenge Service web"},
+		{"no-auth-locations: ''", own, "/.well-known/acme-challenge", `/\.well-known/acme-challenge.* Service web asks login:80/check []`},
+	} {
+		result := convertText(t, configured(test.data)+pathOf(home, "web", "a.test", test.path, test.annotations))
+		if got := limits(result); !slices.Equal(got, []string{test.want}) {
+			t.Errorf("{%s} and %s: got %q, want %q", test.data, test.annotations, got, test.want)
+		}
+	}
+}
+
+// TestKeysAreNoted by their own names.
+func TestKeysAreNoted(t *testing.T) {
+	result := convertText(t, configured("global-auth-url: 'http://login.a.svc/', global-auth-signin: 'https://a.test', whitelist-source-range: x, denylist-source-range: x")+
+		pathOf(home, "web", "a.test", "/", ""))
+	var got []string
+	for _, note := range result.Notes {
+		if note.Object.Kind == "ConfigMap" {
+			name, _, _ := strings.Cut(note.Text, ": ")
+			got = append(got, name)
+		}
+		if note.Object.Kind == "Ingress" {
+			t.Errorf("got the note %q", note)
+		}
+	}
+	if want := []string{"key denylist-source-range, whitelist-source-range", "key global-auth-signin", "key global-auth-url"}; !slices.Equal(slices.Compact(got), want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

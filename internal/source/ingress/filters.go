@@ -145,6 +145,11 @@ func setCustomHeaders(s *settings, value string) string {
 	if problem != "" {
 		return problem
 	}
+	for _, header := range headers.Set {
+		if s.Configuration != nil && !slices.Contains(s.allowedHeaders, string(header.Name)) {
+			return s.close(s.annotation, fmt.Sprintf("global-allowed-response-headers does not have %s, so nginx answers 503", header.Name))
+		}
+	}
 	all := s.rule.headers(ofAnswers)
 	for _, header := range headers.Set { // they come after those of a snippet
 		all.Set = slices.DeleteFunc(all.Set, func(h gatewayv1.HTTPHeader) bool { return strings.EqualFold(string(h.Name), string(header.Name)) })

@@ -103,6 +103,7 @@ func Translate(in Input) *Result {
 	if result.Ingresses = len(ingresses); result.Ingresses > 0 {
 		t.configure()
 	}
+	ingresses = slices.DeleteFunc(ingresses, t.isBlocked)
 	// The oldest Ingress wins where two disagree. Of the same age, nginx takes the last one by name.
 	slices.SortStableFunc(ingresses, func(a, b *networkingv1.Ingress) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(objectName(b), objectName(a)))
@@ -128,6 +129,19 @@ func Translate(in Input) *Result {
 	SortNotes(t.all)
 	result.Objects, result.Notes, result.owners = t.objects, t.all, t.owners
 	return result
+}
+
+// isBlocked reports whether nginx leaves an Ingress out because an annotation has a word of the blocklist.
+func (t *translator) isBlocked(ingress *networkingv1.Ingress) bool {
+	for _, name := range keysOf(ingress.Annotations) {
+		isWord := func(word string) bool { return strings.Contains(ingress.Annotations[name], word) }
+		if i := slices.IndexFunc(t.blockedWords, isWord); i >= 0 && strings.HasPrefix(name, Prefix) {
+			const text = "annotation %s: it has the word %q of annotation-value-word-blocklist, so nginx leaves the Ingress out"
+			t.note(Subject{"Ingress", ingress.Namespace, ingress.Name}, text, strings.TrimPrefix(name, Prefix), t.blockedWords[i])
+			return true
+		}
+	}
+	return false
 }
 
 // own notes the Ingresses that an object is for.

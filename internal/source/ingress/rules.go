@@ -40,8 +40,10 @@ func (s *site) rules(h *host) []placed {
 		all = append(all, placed{l.ingress.Namespace, []rule{rootRule(l.appRoot).by(l.ingress)}, nil})
 	}
 	for _, l := range h.locations {
-		if l.defaults["auth-url"] && slices.ContainsFunc(l.noAuth, func(path string) bool { return strings.HasPrefix(l.path, path) }) {
-			l.own().auth = nil
+		if slices.ContainsFunc(l.noAuth, func(path string) bool { return strings.HasPrefix(l.path, path) }) {
+			own := l.own()
+			own.auth, own.basic = nil, nil
+			own.guardsOf = slices.DeleteFunc(slices.Clone(own.guardsOf), func(name string) bool { return strings.HasPrefix(name, Prefix+"auth-") })
 		}
 		if l.basic != nil && l.auth != nil && l.authNamespace != l.Namespace {
 			l.loseGuards(h, "the Service that is asked has to be in the namespace of the Gateway, as the Secret with users")

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -82,7 +83,7 @@ func (t *translator) readSettings(ingress *networkingv1.Ingress) *settings {
 	s := &settings{translator: t, ingress: ingress, values: map[string]string{}, defaults: map[string]bool{}}
 	s.closed = t.isClosed("Ingress", ingress.Namespace, ingress.Name)
 	for name, value := range ingress.Annotations {
-		if short, ok := strings.CutPrefix(name, Prefix); ok {
+		if short, ok := strings.CutPrefix(name, Prefix); ok && !(t.ignoreSnippets && strings.HasSuffix(name, "-snippet")) {
 			s.values[short] = value
 		}
 	}
@@ -92,15 +93,16 @@ func (t *translator) readSettings(ingress *networkingv1.Ingress) *settings {
 			all = append(all, Prefix+name)
 		}
 	}
-	// Annotations about which there is the same to say are in one note.
-	names := map[string][]string{}
+	// Annotations about which there is the same to say are in one note, and so are keys.
+	names := map[Note][]string{}
 	slices.Sort(all)
-	for _, name := range all {
-		text := s.carry(name)
-		names[text] = append(names[text], strings.TrimPrefix(name, Prefix))
+	for _, name := range slices.Compact(all) {
+		text, short := s.carry(name), strings.TrimPrefix(name, Prefix)
+		of := Note{s.origin(short), text}
+		names[of] = append(names[of], cmp.Or(s.keyOf(short), short))
 	}
-	for _, text := range slices.SortedFunc(maps.Keys(names), func(a, b string) int { return strings.Compare(names[a][0], names[b][0]) }) {
-		s.noteAnnotation(strings.Join(names[text], ", "), text)
+	for _, of := range slices.SortedFunc(maps.Keys(names), func(a, b Note) int { return strings.Compare(names[a][0], names[b][0]) }) {
+		s.noteLines(of.Object, strings.Join(names[of], ", "), of.Text)
 	}
 	return s
 }
@@ -139,7 +141,10 @@ func (s *settings) carry(name string) string {
 		return unknown
 	}
 	row, ok := annotations[short]
+	_, counts := s.values[short]
 	switch {
+	case !counts:
+		return "nginx ignores it, as allow-snippet-annotations is false"
 	case !ok:
 		return s.close(name, unknown)
 	case isCanary(s.ingress) && !slices.Contains(ofCanary, short):
@@ -163,18 +168,32 @@ func find(all map[string]string, name string) (string, bool) {
 // name names the Ingress in notes.
 func (s *settings) name() Subject { return Subject{"Ingress", s.ingress.Namespace, s.ingress.Name} }
 
+// keyOf returns the key of the ConfigMap that an annotation's value is from, "" if it is from the Ingress.
+func (s *settings) keyOf(name string) string {
+	if !s.defaults[name] {
+		return ""
+	}
+	return cmp.Or(s.keys[name], name)
+}
+
+// origin names the object that an annotation's value is from.
+func (s *settings) origin(name string) Subject {
+	if s.defaults[name] {
+		return Subject{"ConfigMap", s.Configuration.Namespace, s.Configuration.Name}
+	}
+	return s.name()
+}
+
 // noteAnnotation notes each line of a text, if it is not "". What is from the ConfigMap is noted of that.
 func (s *settings) noteAnnotation(name, text string) {
-	var object Subject
-	what := "annotation"
-	if s.defaults[name] {
-		object, what = Subject{"ConfigMap", s.Configuration.Namespace, s.Configuration.Name}, "key"
-	} else {
-		object = s.name()
-	}
+	s.noteLines(s.origin(name), cmp.Or(s.keyOf(name), name), text)
+}
+
+func (s *settings) noteLines(object Subject, names, text string) {
+	what := either(object.Kind == "ConfigMap", "key", "annotation")
 	for line := range strings.SplitSeq(text, "\n") {
 		if line != "" {
-			s.note(object, "%s %s: %s", what, name, line)
+			s.note(object, "%s %s: %s", what, names, line)
 		}
 	}
 }
