@@ -6,7 +6,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/endpoints"
+	"gateway/internal/model"
 	"gateway/internal/routing/routingtest"
+	"gateway/internal/tree"
 )
 
 // TestGather: whatever changes between two passes, the agent wants what one wants that has seen nothing before.
@@ -26,6 +33,36 @@ func TestGather(t *testing.T) {
 		fresh.observeInputs(t.Context(), time.Now())
 		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
 			t.Fatalf("pass %d: got\n%+v\nwant\n%+v", i, got, want)
+		}
+	}
+}
+
+// TestServicePortsThatDiffer: a Service port is looked at again where its protocol, its endpoints or whether it is there
+// changed, and only there.
+func TestServicePortsThatDiffer(t *testing.T) {
+	t.Parallel()
+	backend := model.Backend{Namespace: namespace, Service: "api", Port: 80}
+	uses := tree.Map[model.Backend]{}.Edit()
+	uses.Set(backend.String(), backend)
+	in := inputs{}
+	in.table.Uses.Backends = uses.Map()
+	http2 := func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("kubernetes.io/h2c") }
+	one, two := newSlice("api", 1, newReady("127.0.0.1")), newSlice("api", 2, newReady("127.0.0.1"))
+	for i, step := range []struct {
+		service *corev1.Service
+		slice   *discoveryv1.EndpointSlice
+		changed bool
+	}{
+		{newService("api"), one, true}, {newService("api"), one, false}, {newService("api", http2), one, true}, {newService("api", http2), two, true},
+		{newService("api", http2), two, false}, {newService("api"), two, true}, {nil, two, true}, {nil, one, false},
+		{newService("api"), newSlice("api", 1), true}, {newService("api"), one, true},
+	} {
+		changed := in.observeServices([]types.NamespacedName{{Namespace: namespace, Name: "api"}}, endpoints.Cluster{
+			Service: func(string, string) *corev1.Service { return step.service },
+			Slices:  func(string, string) []*discoveryv1.EndpointSlice { return []*discoveryv1.EndpointSlice{step.slice} },
+		})
+		if (len(changed) > 0) != step.changed {
+			t.Errorf("step %d: these changed: %v", i, changed)
 		}
 	}
 }

@@ -47,6 +47,36 @@ func TestRenderIsDeterministic(t *testing.T) {
 	}
 }
 
+// TestServicePortsThatChange: a Service port that speaks another protocol, is gone or has other endpoints changes each
+// golden input as if nothing had been rendered before.
+func TestServicePortsThatChange(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("no inputs found (%v)", err)
+	}
+	for _, path := range inputs {
+		in := rendertest.Read(t, path).Input(t)
+		var renderer render.Renderer
+		renderer.Render(in)
+		for backend, before := range in.Backends {
+			for what, state := range map[string]render.BackendState{
+				"HTTP/2":       {Exists: true, AppProtocol: "kubernetes.io/h2c", Servers: before.Servers},
+				"unknown":      {Exists: true, AppProtocol: "unknown", Servers: before.Servers},
+				"gone":         {},
+				"no endpoints": {Exists: true, AppProtocol: before.AppProtocol},
+				"as it was":    before,
+			} {
+				in.Backends[backend] = state
+				if got, want := renderer.Render(in, backend).AllFiles(), render.Render(in).AllFiles(); !maps.EqualFunc(got, want, bytes.Equal) {
+					t.Fatalf("%s: after %s is %s, it differs:\n%s\nwant\n%s", path, backend, what, got[ir.ConfigFile], want[ir.ConfigFile])
+				}
+			}
+			in.Backends[backend] = before
+			renderer.Render(in, backend)
+		}
+	}
+}
+
 func shuffle[T any](r *rand.Rand, s []T) {
 	r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 }

@@ -144,20 +144,58 @@ func (w *edited) edit() string {
 		w.index.ChangeReported(of.Plane.Namespace, gatewayapi.LocalName(of.Plane.Namespace, of.Namespace, of.Name))
 		return fmt.Sprintf("a report of %+v", of)
 	}
-	id := w.ids[w.IntN(len(w.ids))]
+	var what []string
+	alone := w.IntN(3) == 0
+	replace := alone
+	for range 1 + w.IntN(3) {
+		id := w.ids[w.IntN(len(w.ids))]
+		w.toggle(id)
+		replace = !alone && !w.index.Change(id, w.there[id]) || replace
+		what = append(what, fmt.Sprintf("%+v is there: %t", id, w.there[id] != nil))
+	}
+	if replace || w.IntN(10) == 0 {
+		w.index.Replace(w.objects())
+	}
+	return fmt.Sprintf("%s, only replaced: %t", strings.Join(what, ", "), alone)
+}
+
+// toggle removes an object, or adds it again.
+func (w *edited) toggle(id gatewayapi.Object) {
 	if w.there[id] != nil {
 		delete(w.there, id)
-	} else {
-		w.all.Each(func(kind string, object metav1.Object) {
-			if kind == id.Kind && object.GetNamespace() == id.Namespace && object.GetName() == id.Name {
-				w.there[id] = object
+		return
+	}
+	w.all.Each(func(kind string, object metav1.Object) {
+		if kind == id.Kind && object.GetNamespace() == id.Namespace && object.GetName() == id.Name {
+			w.there[id] = object
+		}
+	})
+}
+
+// TestReplace: an object of any kind may come or go when all objects are replaced, since another one is of a kind that
+// Change does not take.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			w := newEdited(t, file, nil)
+			for _, id := range w.ids {
+				for range 2 {
+					w.toggle(id)
+					w.index.Replace(w.objects())
+					compareResults(t, fmt.Sprintf("%+v is there: %t", id, w.there[id] != nil), w.index.Result(), gatewayapi.Translate(w.objects()))
+				}
+				if t.Failed() {
+					return
+				}
 			}
 		})
 	}
-	if !w.index.Change(id, w.there[id]) || w.IntN(10) == 0 {
-		w.index.Replace(w.objects())
-	}
-	return fmt.Sprintf("%+v is there: %t", id, w.there[id] != nil)
 }
 
 // compareResults compares all that results tell.
