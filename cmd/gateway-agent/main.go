@@ -77,7 +77,7 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", proxypod.CertificatesDir,
 		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret, and SECRET/auth, without users, for each -users")
 	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir,
-		"`directory` with CONFIGMAP/ca.crt, CONFIGMAP/jwks or CONFIGMAP/rules.conf for each -configmap")
+		"`directory` with CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks or CONFIGMAP/rules.conf for each -configmap")
 	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", proxypod.HAProxyCertificatesDir,
 		"`directory` where HAProxy, not the agent, finds SECRET/tls.pem, certificate and key")
 	flags.StringVar(&o.keysSocket, "keys-socket", proxypod.KeysSocket,

@@ -16,7 +16,8 @@ import (
 // Mounts describes the Secrets and ConfigMaps in the agent's container.
 type Mounts struct {
 	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, SECRET/api-keys
-	// and SECRET/api-keys-problem, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/jwks and CONFIGMAP/rules.conf.
+	// and SECRET/api-keys-problem, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks
+	// and CONFIGMAP/rules.conf.
 	CertificatesDir, AuthoritiesDir string
 	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates, keys of
 	// tokens or rules, Users those of Secrets with users or API keys, whether they exist or not.
@@ -95,17 +96,25 @@ func (r *mountReader) read(keySets map[string]keySetFile) {
 		}
 	}
 	for _, name := range r.mounts.ConfigMaps {
-		content, problem := readMounted(r.mounts.AuthoritiesDir, name, certificates.AuthorityFile)
-		if problem != "" {
-			r.files.authorities[name] = authorityFile{problem: problem}
-		} else {
-			r.files.authorities[name] = parseAuthority(content)
-		}
+		r.files.authorities[name] = r.authority(name)
 		r.files.keySets[name] = readKeySet(r.mounts.AuthoritiesDir, name, keySets[name])
 	}
 	r.files.ruleSets = ruleSetProblems(r.mounts.ConfigMaps, func(name string) ([]byte, string) {
 		return readMounted(r.mounts.AuthoritiesDir, name, waf.RulesFile)
 	})
+}
+
+// authority reads that of a ConfigMap.
+func (r *mountReader) authority(configMap string) authorityFile {
+	content, problem := readMounted(r.mounts.AuthoritiesDir, configMap, certificates.AuthorityFile)
+	if problem != "" {
+		return authorityFile{problem: problem}
+	}
+	revocations, err := os.ReadFile(filepath.Join(r.mounts.AuthoritiesDir, configMap, certificates.RevocationsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return authorityFile{problem: "failed to read " + certificates.RevocationsFile + ": " + err.Error()}
+	}
+	return parseAuthority(content, revocations)
 }
 
 // certificate reads that of a Secret.

@@ -42,12 +42,14 @@ type certificateFile struct {
 	outdated string
 }
 
-// authorityFile is the content of a ConfigMap's ca.crt.
+// authorityFile is the content of a ConfigMap's ca.crt and ca.crl.
 type authorityFile struct {
 	// problem says why it cannot be used; "" if it can.
 	problem string
-	// pem are the certificates and nothing else.
+	// pem are the certificates, then the lists of revoked ones, and nothing else.
 	pem []byte
+	// until is when the first list expires, zero: none does.
+	until time.Time
 }
 
 // parseCertificate reads a tls.crt: the certificate, then those that lead to an authority.
@@ -60,13 +62,22 @@ func parseCertificate(content []byte) certificateFile {
 	return certificateFile{names: dnsNames(leaf), kind: leaf.PublicKeyAlgorithm, notBefore: leaf.NotBefore, notAfter: leaf.NotAfter}
 }
 
-// parseAuthority reads a ca.crt.
-func parseAuthority(content []byte) authorityFile {
+// parseAuthority reads a ca.crt, and a ca.crl if there is one.
+func parseAuthority(content, revocations []byte) authorityFile {
 	chain, problem := certificates.ParseChain(content, certificates.AuthorityFile)
 	if problem != "" {
 		return authorityFile{problem: problem}
 	}
-	return authorityFile{pem: certificates.Encode(chain)}
+	file := authorityFile{pem: certificates.Encode(chain)}
+	if revocations == nil {
+		return file
+	}
+	lists, until, problem := certificates.ParseRevocations(revocations, chain)
+	if problem != "" {
+		return authorityFile{problem: problem}
+	}
+	file.pem, file.until = append(file.pem, lists...), until
+	return file
 }
 
 // namePattern matches DNS names. The author of a certificate may write anything into it.
@@ -300,7 +311,11 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 	case file.problem != "":
 		c.problem(listener, kindConfigMap, configMap, file.problem)
 		return false
+	case listener != "" && !file.until.IsZero() && !c.now.Before(file.until):
+		c.problem(listener, kindConfigMap, configMap, fmt.Sprintf("a list in %s expired on %s", certificates.RevocationsFile, certificates.FormatTime(file.until)))
+		return false
 	}
+	c.changesAt(file.until)
 	c.authorities[configMap] = file.pem
 	return true
 }

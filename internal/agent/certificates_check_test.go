@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
@@ -35,10 +36,10 @@ func TestParseCertificate(t *testing.T) {
 func TestParseAuthority(t *testing.T) {
 	one, two := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	both := slices.Concat([]byte("remark\n"), one.PEM, []byte("another\n"), two.PEM)
-	if got := parseAuthority(both); got.problem != "" || !bytes.Equal(got.pem, slices.Concat(one.PEM, two.PEM)) {
+	if got := parseAuthority(both, nil); got.problem != "" || !bytes.Equal(got.pem, slices.Concat(one.PEM, two.PEM)) {
 		t.Errorf("got %s, problem %q", got.pem, got.problem)
 	}
-	if got := parseAuthority([]byte("x")); got.problem != "ca.crt holds no certificate" || got.pem != nil {
+	if got := parseAuthority([]byte("x"), nil); got.problem != "ca.crt holds no certificate" || got.pem != nil {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -121,7 +122,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com]} {nameless []}] staff:[{good [a.example.com]}] wild:[{sooner [b.example.com]} {good [a.example.com]} {again [c.example.com]} {older [a.example.com]}]]" {
 		t.Errorf("certificates are %s", s)
 	}
-	if public := got.authorities[model.SystemCAs]; parseAuthority(public).problem != "" || bytes.Count(public, []byte("BEGIN")) < 100 {
+	if public := got.authorities[model.SystemCAs]; parseAuthority(public, nil).problem != "" || bytes.Count(public, []byte("BEGIN")) < 100 {
 		t.Errorf("public authorities are %s", public)
 	}
 	delete(got.authorities, model.SystemCAs)
@@ -190,6 +191,33 @@ func TestTheCertificateForBackendsIsChecked(t *testing.T) {
 		if name == "early" && !got.until.Equal(now.Add(time.Hour)) {
 			t.Errorf("%s: it holds until %s", name, got.until)
 		}
+	}
+}
+
+// TestRevocationsExpire: a listener is not served once nobody knows which certificates of clients are revoked.
+func TestRevocationsExpire(t *testing.T) {
+	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	ca := certtest.NewAuthority(t)
+	authority := parseAuthority(ca.PEM, ca.Revoke(t, now.Add(time.Hour)))
+	if authority.problem != "" || !authority.until.Equal(now.Add(time.Hour)) || !certificates.HasRevocations(authority.pem) {
+		t.Fatalf("got %+v", authority)
+	}
+	if wrong := parseAuthority(ca.PEM, []byte{}); !strings.HasPrefix(wrong.problem, "ca.crl has no list of ") || wrong.pem != nil {
+		t.Errorf("an empty file: got %+v", wrong)
+	}
+	files := mounted{
+		certificates: map[string]certificateFile{"a": {names: []string{"a.example.com"}, notAfter: now.Add(24 * time.Hour)}},
+		authorities:  map[string]authorityFile{"staff": authority},
+	}
+	table := routing.Table{Listeners: []routing.Listener{tlsListener("https", "a.example.com", "a")}}
+	table.Listeners[0].TLS.ClientCAs = []string{"staff"}
+	if got := collect(&table, files, "shop", now); len(got.certificates) != 1 || len(got.problems) > 0 || !got.until.Equal(now.Add(time.Hour)) {
+		t.Errorf("got %+v", got)
+	}
+	got := collect(&table, files, "shop", now.Add(time.Hour))
+	const want = "ConfigMap shop/staff: a list in ca.crl expired on 2026-06-01 13:00:00 UTC"
+	if len(got.certificates) > 0 || len(got.problems) != 1 || got.problems[0].Message != want {
+		t.Errorf("then, got %+v", got)
 	}
 }
 

@@ -115,5 +115,5 @@ func authorityIn(files map[string][]byte) authorityFile {
 	if !ok {
 		return authorityFile{problem: missing(certificates.AuthorityFile)}
 	}
-	return parseAuthority(content)
+	return parseAuthority(content, files[certificates.RevocationsFile])
 }

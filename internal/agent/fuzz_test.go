@@ -22,7 +22,7 @@ func FuzzCertificateFiles(f *testing.F) {
 	f.Add(slices.Concat([]byte("text %d\n"), pair.Certificate, pair.Certificate[:100]))
 	f.Add(pem.EncodeToMemory(&pem.Block{Type: certificates.Block, Bytes: []byte("%!s")}))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		certificate, authority := parseCertificate(content), parseAuthority(content)
+		certificate, authority := parseCertificate(content), parseAuthority(content, nil)
 		for _, problem := range []string{certificate.problem, authority.problem} {
 			if strings.ContainsFunc(problem, unicode.IsControl) {
 				t.Errorf("the problem is told as %q", problem)

@@ -70,14 +70,15 @@ func CheckTime(notBefore, notAfter, now time.Time) (problem string, until time.T
 	expiry := notAfter.Add(time.Second)
 	switch {
 	case now.Before(notBefore):
-		return "the certificate is not valid before " + formatTime(notBefore), notBefore
+		return "the certificate is not valid before " + FormatTime(notBefore), notBefore
 	case !now.Before(expiry):
-		return "the certificate expired on " + formatTime(notAfter), time.Time{}
+		return "the certificate expired on " + FormatTime(notAfter), time.Time{}
 	}
 	return "", expiry
 }
 
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+// FormatTime writes a time for users.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // ParseChain returns all certificates of a file, at least one, or what is wrong with it in the object that
 // has the file.

@@ -52,7 +52,7 @@ func newAuthority(t testing.TB, key crypto.Signer) *Authority {
 	template := x509.Certificate{
 		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "test authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(240 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
 	}
 	certificate, encoded := sign(t, &template, &template, key.Public(), key)
 	return &Authority{PEM: encoded, certificate: certificate, key: key}
@@ -78,6 +78,20 @@ func (a *Authority) Issue(t testing.TB, names []string, options ...Option) Pair 
 	key, err := x509.MarshalPKCS8PrivateKey(r.key)
 	must(t, err)
 	return Pair{Certificate: certificate, Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), Leaf: leaf}
+}
+
+// Revoke makes a list of revoked certificates that is valid until some time.
+func (a *Authority) Revoke(t testing.TB, until time.Time, revoked ...Pair) []byte {
+	t.Helper()
+	template := x509.RevocationList{Number: serial(t), ThisUpdate: until.Add(-24 * time.Hour), NextUpdate: until}
+	for _, pair := range revoked {
+		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries, x509.RevocationListEntry{
+			SerialNumber: pair.Leaf.SerialNumber, RevocationTime: template.ThisUpdate,
+		})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, &template, a.certificate, a.key)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
 }
 
 // Pool trusts the authority alone.

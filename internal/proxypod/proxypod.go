@@ -49,7 +49,7 @@ const (
 	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what
 	// it has to know of users.
 	CertificatesDir = "/etc/gateway/certificates"
-	// AuthoritiesDir is where containers have CONFIGMAP/ca.crt, CONFIGMAP/jwks and CONFIGMAP/rules.conf.
+	// AuthoritiesDir is where containers have CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks and CONFIGMAP/rules.conf.
 	AuthoritiesDir = "/etc/gateway/authorities"
 	// KeySetFile is the key of a ConfigMap that has keys of tokens.
 	KeySetFile = "jwks"

@@ -53,9 +53,15 @@ authorities: {ca: PEM}
 func startTLS(t *testing.T) (*gateway, *certtest.Authority) {
 	t.Helper()
 	ca := certtest.NewAuthority(t)
-	g := startGatewayWith(t, rendertest.Parse(t, tlsWorld), func(in *render.Input) {
+	return startTLSWith(t, ca, ca.PEM), ca
+}
+
+// startTLSWith does so with a file about those who sign clients' certificates.
+func startTLSWith(t *testing.T, ca *certtest.Authority, authorities []byte) *gateway {
+	t.Helper()
+	return startGatewayWith(t, rendertest.Parse(t, tlsWorld), func(in *render.Input) {
 		in.Paths.CertificateDir = t.TempDir()
-		in.Authorities["ca"] = ca.PEM
+		in.Authorities["ca"] = authorities
 		for i := range in.Table.Listeners {
 			if listener := &in.Table.Listeners[i]; listener.Name == "lax" {
 				listener.TLS.ClientUnverified = true
@@ -71,7 +77,6 @@ func startTLS(t *testing.T) (*gateway, *certtest.Authority) {
 			}
 		}
 	})
-	return g, ca
 }
 
 // httpsClient returns a client that asks for a server name and trusts the authority.

@@ -126,12 +126,15 @@ func servesTLS(in Input, listener *routing.Listener) bool {
 // listenerOptions returns the TLS options that differ between the listeners of a port.
 func listenerOptions(in Input, listener *routing.Listener) string {
 	options := "ssl-min-ver " + ir.Quote(listener.TLS.MinVersion, ir.InConfig)
-	if authority, ok := authorityFile(in, listener.TLS.ClientCAs); ok {
+	if file, ok := authorityFile(in, listener.TLS.ClientCAs); ok {
 		verify := "optional"
 		if listener.TLS.ClientRequired {
 			verify = "required"
 		}
-		options += " ca-file " + authority + " verify " + verify
+		options += " ca-file " + file + " verify " + verify
+		if certificates.HasRevocations(authority(in, listener.TLS.ClientCAs)) {
+			options += " crl-file " + file // HAProxy looks at lists only with this option
+		}
 	}
 	return options
 }

@@ -106,7 +106,8 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 		authorities := corev1ac.ProjectedVolumeSource()
 		for _, name := range mounted.ConfigMaps {
 			authorities.WithSources(corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
-				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile), item(name, proxypod.KeySetFile), item(name, waf.RulesFile))))
+				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile),
+				item(name, certificates.RevocationsFile), item(name, proxypod.KeySetFile), item(name, waf.RulesFile))))
 		}
 		volumes = append(volumes, corev1ac.Volume().WithName(authoritiesVolume).WithProjected(authorities))
 	}

@@ -79,16 +79,16 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret provider auth,api-keys,session-keys", "Secret shop-tls auth,api-keys,session-keys", "Secret users auth,api-keys,session-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}},
 		{&pod.InitContainers[1], []string{
 			"Secret provider session-keys,client-secret", "rw login-run",
-			"ConfigMap internal ca.crt,jwks,rules.conf", "ConfigMap issuer ca.crt,jwks,rules.conf", "ConfigMap partners ca.crt,jwks,rules.conf", "ConfigMap public ca.crt,jwks,rules.conf", "ConfigMap rules ca.crt,jwks,rules.conf", "ConfigMap staff ca.crt,jwks,rules.conf",
+			"ConfigMap internal ca.crt,ca.crl,jwks,rules.conf", "ConfigMap issuer ca.crt,ca.crl,jwks,rules.conf", "ConfigMap partners ca.crt,ca.crl,jwks,rules.conf", "ConfigMap public ca.crt,ca.crl,jwks,rules.conf", "ConfigMap rules ca.crt,ca.crl,jwks,rules.conf", "ConfigMap staff ca.crt,ca.crl,jwks,rules.conf",
 		}},
 		{&pod.InitContainers[2], []string{
 			"rw waf-run",
-			"ConfigMap internal ca.crt,jwks,rules.conf", "ConfigMap issuer ca.crt,jwks,rules.conf", "ConfigMap partners ca.crt,jwks,rules.conf",
-			"ConfigMap public ca.crt,jwks,rules.conf", "ConfigMap rules ca.crt,jwks,rules.conf", "ConfigMap staff ca.crt,jwks,rules.conf",
+			"ConfigMap internal ca.crt,ca.crl,jwks,rules.conf", "ConfigMap issuer ca.crt,ca.crl,jwks,rules.conf", "ConfigMap partners ca.crt,ca.crl,jwks,rules.conf",
+			"ConfigMap public ca.crt,ca.crl,jwks,rules.conf", "ConfigMap rules ca.crt,ca.crl,jwks,rules.conf", "ConfigMap staff ca.crt,ca.crl,jwks,rules.conf",
 		}},
 		{&pod.InitContainers[3], []string{
 			"rw config", "rw run", "token", "ro certificates",
-			"ConfigMap internal ca.crt,jwks,rules.conf", "ConfigMap issuer ca.crt,jwks,rules.conf", "ConfigMap partners ca.crt,jwks,rules.conf", "ConfigMap public ca.crt,jwks,rules.conf", "ConfigMap rules ca.crt,jwks,rules.conf", "ConfigMap staff ca.crt,jwks,rules.conf",
+			"ConfigMap internal ca.crt,ca.crl,jwks,rules.conf", "ConfigMap issuer ca.crt,ca.crl,jwks,rules.conf", "ConfigMap partners ca.crt,ca.crl,jwks,rules.conf", "ConfigMap public ca.crt,ca.crl,jwks,rules.conf", "ConfigMap rules ca.crt,ca.crl,jwks,rules.conf", "ConfigMap staff ca.crt,ca.crl,jwks,rules.conf",
 		}},
 		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw waf-run", "rw login-run"}},
 	} {

@@ -26,7 +26,7 @@ const (
 		"the backend gets X-SSL-Client-Subject and Client-Cert in place of ssl-client-subject-dn and ssl-client-cert, and no ssl-client-issuer-dn\n"
 	clientsNever  = "a client without a valid certificate gets no connection, and no answer of 400"
 	clientsNone   = "a certificate that is not valid counts as none, and is no reason for 400"
-	clientsCA     = "make ConfigMap %s/%s with the ca.crt of Secret %s: until then, nobody comes in"
+	clientsCA     = "make ConfigMap %s/%s with the ca.crt of Secret %s, and with its ca.crl if it has one: until then, nobody comes in"
 	clientsSecret = "the Secret is named NAMESPACE/NAME, and auth-tls-verify-client is on, optional or off"
 	clientsHost   = "clients are asked for certificates where a host has a name, a certificate and no ssl-passthrough"
 	clientsCanary = "a canary cannot ask for client certificates"

@@ -66,7 +66,7 @@ func (o *objects) addConfigMaps(site *cli.Site, table routing.Table) {
 	}
 	for name, data := range site.ConfigMaps() {
 		files := map[string][]byte{}
-		for _, file := range []string{certificates.AuthorityFile, proxypod.KeySetFile, waf.RulesFile} {
+		for _, file := range []string{certificates.AuthorityFile, certificates.RevocationsFile, proxypod.KeySetFile, waf.RulesFile} {
 			if content, ok := data[file]; ok {
 				files[file] = []byte(content)
 			}

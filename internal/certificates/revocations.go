@@ -1,0 +1,50 @@
+package certificates
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"time"
+)
+
+const (
+	// RevocationsFile is the key of a ConfigMap that holds lists of revoked certificates, and the name of its file.
+	RevocationsFile = "ca.crl"
+	// RevocationsBlock is the type of such a list's PEM block.
+	RevocationsBlock = "X509 CRL"
+)
+
+// ParseRevocations returns the lists of a ca.crl without the text around them, and until when they are valid. Each
+// authority has to have one: without, OpenSSL takes none of its certificates.
+func ParseRevocations(content []byte, authorities []*x509.Certificate) (lists []byte, until time.Time, problem string) {
+	listed := map[*x509.Certificate]bool{}
+	for n := 1; ; n++ {
+		var block *pem.Block
+		if block, content = pem.Decode(content); block == nil {
+			break
+		}
+		list, err := x509.ParseRevocationList(block.Bytes)
+		if block.Type != RevocationsBlock || err != nil {
+			return nil, until, fmt.Sprintf("block %d in %s is no list of revoked certificates in PEM", n, RevocationsFile)
+		}
+		for _, authority := range authorities {
+			listed[authority] = listed[authority] || list.CheckSignatureFrom(authority) == nil
+		}
+		if expiry := list.NextUpdate; !expiry.IsZero() && (until.IsZero() || expiry.Before(until)) {
+			until = expiry
+		}
+		lists = append(lists, pem.EncodeToMemory(&pem.Block{Type: RevocationsBlock, Bytes: block.Bytes})...)
+	}
+	for _, authority := range authorities {
+		if !listed[authority] {
+			return nil, until, fmt.Sprintf("%s has no list of %s, so none of its certificates is valid", RevocationsFile, authority.Subject)
+		}
+	}
+	return lists, until, ""
+}
+
+// HasRevocations reports whether there are lists beside the certificates of authorities.
+func HasRevocations(authorities []byte) bool {
+	return bytes.Contains(authorities, []byte(begin+RevocationsBlock))
+}
