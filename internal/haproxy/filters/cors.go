@@ -80,7 +80,11 @@ var cors = filter{
 		if rule.CORS == nil {
 			return nil
 		}
-		return []string{fmt.Sprintf("CORS: pages of %s may use it", strings.Join(rule.CORS.Origins, ", "))}
+		text := fmt.Sprintf("CORS: pages of %s may use it", strings.Join(rule.CORS.Origins, ", "))
+		if rule.CORS.Credentials {
+			text += ", with cookies"
+		}
+		return []string{text}
 	},
 }
 

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,6 +58,20 @@ func (r *Result) IdleTargets() []IdleTarget {
 		}
 	}
 	return append(all, t.idleTelemetry()...)
+}
+
+// IdleFilters returns the RouteFilters that no route has, sorted.
+func (r *Result) IdleFilters() []Object {
+	var all []Object
+	for id := range r.t.filters {
+		if len(r.t.dependents[id]) == 0 {
+			all = append(all, id)
+		}
+	}
+	slices.SortFunc(all, func(a, b Object) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // Strays returns the routes that have none of the parents, in the order of precedence.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,11 +24,37 @@ var update = flag.Bool("update", false, "write gatewayapi.json instead of compar
 // TestGatewayAPISchemas: the schemas are those of the Gateway API that go.mod names, of its experimental channel, which
 // has all fields that there are.
 func TestGatewayAPISchemas(t *testing.T) {
+	schemas := channel(t, "experimental")
+	for _, kind := range slices.Concat(gatewayAPIKinds[gatewayv1.GroupName], gatewayAPIKinds[v1alpha1.GroupName]) {
+		if schemas[kind] == nil {
+			t.Errorf("there is no CRD of %s", kind)
+		}
+	}
+	var want bytes.Buffer
+	encoder := json.NewEncoder(&want)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(schemas); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("gatewayapi.json", want.Bytes(), 0o644); err != nil { //nolint:gosec // as the others
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(gatewayAPI, want.Bytes()) {
+		t.Error("gatewayapi.json is of another version: run the test with -update")
+	}
+}
+
+// channel returns the schemas of a channel of the Gateway API that go.mod names, by kind.
+func channel(t *testing.T, name string) map[string]*apiextensionsv1.JSONSchemaProps {
+	t.Helper()
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "experimental", "gateway.networking.*.yaml"))
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", name, "gateway.networking.*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,25 +78,48 @@ func TestGatewayAPISchemas(t *testing.T) {
 			schemas[kind] = schema
 		}
 	}
-	for _, kind := range slices.Concat(gatewayAPIKinds[gatewayv1.GroupName], gatewayAPIKinds[v1alpha1.GroupName]) {
-		if schemas[kind] == nil {
-			t.Errorf("there is no CRD of %s", kind)
+	return schemas
+}
+
+// TestExperimentalFields: the fields are those that the experimental channel has and the standard one lacks.
+func TestExperimentalFields(t *testing.T) {
+	standard, found := channel(t, "standard"), map[string][]string{}
+	for kind, schema := range channel(t, "experimental") {
+		if slices.Contains(gatewayAPIKinds[gatewayv1.GroupName], kind) {
+			if fields := lacking(schema, standard[kind], ""); len(fields) > 0 {
+				found[kind] = fields
+			}
 		}
 	}
-	var want bytes.Buffer
-	encoder := json.NewEncoder(&want)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(schemas); err != nil {
-		t.Fatal(err)
+	if !reflect.DeepEqual(found, experimental) {
+		t.Errorf("the channels differ in %v, and not in %v", found, experimental)
 	}
-	if *update {
-		if err := os.WriteFile("gatewayapi.json", want.Bytes(), 0o644); err != nil { //nolint:gosec // as the others
-			t.Fatal(err)
+}
+
+// lacking returns the fields, sorted, that one schema has and the other lacks.
+func lacking(has, lacks *apiextensionsv1.JSONSchemaProps, at string) []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(has.Properties)) {
+		field, of := strings.TrimPrefix(at+"."+name, "."), has.Properties[name]
+		if other, ok := lacks.Properties[name]; ok {
+			all = append(all, lacking(&of, &other, field)...)
+		} else {
+			all = append(all, field)
 		}
-		return
 	}
-	if !bytes.Equal(gatewayAPI, want.Bytes()) {
-		t.Error("gatewayapi.json is of another version: run the test with -update")
+	if has.Items != nil && lacks.Items != nil {
+		all = append(all, lacking(has.Items.Schema, lacks.Items.Schema, at+"[]")...)
+	}
+	return all
+}
+
+// TestExperimental: fields of the experimental channel are found where an object has them.
+func TestExperimental(t *testing.T) {
+	object := parse(t, `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r}, spec: {rules: [
+  {backendRefs: [{name: s, port: 80}]}, {sessionPersistence: {}, filters: [{type: CORS}, {type: ExternalAuth, externalAuth: {}}]}]}}`)
+	want := []string{"spec.rules[1].filters[1].externalAuth", "spec.rules[1].sessionPersistence"}
+	if found := Experimental(object); !slices.Equal(found, want) {
+		t.Errorf("%q, want %q", found, want)
 	}
 }
 

@@ -59,7 +59,7 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 }
 
 // unserved returns what is wrong with the Gateways of the Gateway API for which the operator has made none of our own:
-// no listener of them can be served. Whoever may not read classes learns nothing of them.
+// no listener of them can be served, or nobody has their class. Whoever may not read classes learns nothing of them.
 func unserved(ctx context.Context, clients cli.Clients, namespace string, own []appv1.Gateway) ([]Finding, error) {
 	api := clients.Routes.GatewayV1()
 	classes, err := api.GatewayClasses().List(ctx, metav1.ListOptions{})
@@ -77,6 +77,10 @@ func unserved(ctx context.Context, clients cli.Clients, namespace string, own []
 	var findings []Finding
 	for i := range list.Items {
 		gateway := &list.Items[i]
+		if unknown := unknownClass(gateway, classes.Items); unknown != nil {
+			findings = append(findings, *unknown)
+			continue
+		}
 		isOurs := slices.ContainsFunc(classes.Items, func(c gatewayv1.GatewayClass) bool {
 			return c.Name == string(gateway.Spec.GatewayClassName) && c.Spec.ControllerName == gatewayapi.ControllerName
 		})
@@ -88,6 +92,26 @@ func unserved(ctx context.Context, clients cli.Clients, namespace string, own []
 		}
 	}
 	return findings, nil
+}
+
+// unknownClass returns that there is no GatewayClass of the name that a Gateway has; nil: there is.
+func unknownClass(gateway *gatewayv1.Gateway, classes []gatewayv1.GatewayClass) *Finding {
+	var names []string
+	for i := range classes {
+		names = append(names, classes[i].Name)
+	}
+	name := string(gateway.Spec.GatewayClassName)
+	if slices.Contains(names, name) {
+		return nil
+	}
+	do := "Install a GatewayClass, and name that."
+	if near := cli.Nearest(name, names); near != "" {
+		do = fmt.Sprintf("Correct spec.gatewayClassName: there is %s.", near)
+	}
+	return &Finding{
+		Level: Wrong, About: fmt.Sprintf("Gateway %s/%s", gateway.Namespace, gateway.Name),
+		Says: fmt.Sprintf("GatewayClass %s does not exist, so nothing serves the Gateway", name), Do: do,
+	}
 }
 
 // examineUnserved returns why a Gateway of the Gateway API has no proxies.
@@ -130,6 +154,10 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 			})
 		}
 	})
+	table, _ := site.Compile()
+	for _, doubt := range site.Doubts(table) {
+		findings = append(findings, Finding{Level: Warning, About: about, Says: doubt})
+	}
 	for _, problem := range site.AttachedProblems() {
 		findings = append(findings, Finding{Level: Wrong, About: about, Says: problem.Message, Do: toDo(string(problem.Reason), gateway)})
 	}

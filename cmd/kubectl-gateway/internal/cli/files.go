@@ -75,12 +75,16 @@ func unknownKind(kind schema.GroupVersionKind) string {
 
 // contents are the objects of files.
 type contents struct {
-	own        []*appv1.Gateway
-	objects    gatewayapi.Objects
-	configs    map[types.NamespacedName]*appv1.GatewayConfig
-	around     *Site
-	configMaps []*corev1.ConfigMap
-	secrets    []*corev1.Secret
+	own     []*appv1.Gateway
+	objects gatewayapi.Objects
+	configs map[types.NamespacedName]*appv1.GatewayConfig
+	// used are those that a Gateway or its class names.
+	used map[types.NamespacedName]bool
+	// classes are the GatewayClasses, and unknown those that Gateways name and the files lack.
+	classes, unknown []string
+	around           *Site
+	configMaps       []*corev1.ConfigMap
+	secrets          []*corev1.Secret
 }
 
 // Refused returns what the API server or the proxies would refuse of new objects. Services are from documents.
@@ -110,9 +114,13 @@ func Refused(objects []*unstructured.Unstructured, documents []Document, namespa
 
 // read makes typed objects of documents, as the API server would store them. The error names all that it would refuse.
 func read(documents []Document, namespace string) (*contents, error) {
-	c := &contents{around: newSite(&appv1.Gateway{}), configs: map[types.NamespacedName]*appv1.GatewayConfig{}}
+	c := &contents{
+		around: newSite(&appv1.Gateway{}), configs: map[types.NamespacedName]*appv1.GatewayConfig{}, used: map[types.NamespacedName]bool{},
+	}
 	c.objects = gatewayapi.Objects{Namespaces: map[string]labels.Set{}, Service: c.around.service, Config: func(namespace, name string) *appv1.GatewayConfig {
-		return c.configs[types.NamespacedName{Namespace: namespace, Name: name}]
+		config := types.NamespacedName{Namespace: namespace, Name: name}
+		c.used[config] = true
+		return c.configs[config]
 	}}
 	var errs []error
 	for _, document := range documents {
@@ -126,11 +134,13 @@ func read(documents []Document, namespace string) (*contents, error) {
 	known := map[gatewayv1.ObjectName]bool{}
 	for _, class := range c.objects.Classes {
 		known[gatewayv1.ObjectName(class.Name)] = true
+		c.classes = append(c.classes, class.Name)
 	}
 	// A class that is not there is taken to be ours.
 	for _, gateway := range c.objects.Gateways {
 		if name := gateway.Spec.GatewayClassName; !known[name] {
 			known[name] = true
+			c.unknown = append(c.unknown, string(name))
 			c.objects.Classes = append(c.objects.Classes, &gatewayv1.GatewayClass{
 				ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName},
 			})
@@ -227,6 +237,7 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []
 	for _, target := range result.IdleTargets() {
 		idle = append(idle, target.Message)
 	}
+	idle = append(idle, c.unused(result)...)
 	for _, site := range all {
 		site.model, site.attached = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)], c.objects
 	}
@@ -247,6 +258,33 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []
 		idle = append(idle, fmt.Sprintf(message, route.Kind, route.Namespace, route.Name))
 	}
 	return all, idle
+}
+
+// usualClass is the GatewayClass that the project's own files have.
+const usualClass = "gateway"
+
+// unused names GatewayClasses that there are hardly, and RouteFilters and GatewayConfigs that nothing names.
+func (c *contents) unused(result *gatewayapi.Result) []string {
+	var all []string
+	for _, class := range c.unknown {
+		near := Nearest(class, c.classes)
+		if len(c.classes) == 0 && class != usualClass && distance(class, usualClass) <= 2 {
+			near = usualClass
+		}
+		if near != "" {
+			all = append(all, fmt.Sprintf("GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies", class, near))
+		}
+	}
+	for _, filter := range result.IdleFilters() {
+		all = append(all, fmt.Sprintf("RouteFilter %s/%s has no effect: no route of its namespace names it in an extensionRef", filter.Namespace, filter.Name))
+	}
+	for config := range c.configs {
+		if !c.used[config] {
+			all = append(all, fmt.Sprintf("GatewayConfig %s has no effect: no Gateway and no GatewayClass names it in a parametersRef", config))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // parents returns the Gateways of the files, of whatever class, and the ListenerSets.

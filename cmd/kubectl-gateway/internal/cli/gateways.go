@@ -17,6 +17,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
@@ -141,8 +142,15 @@ func tellApart(sites []*Site) (names, how string) {
 // Of an object that is there several times the last counts, which is said. The error names all that has an unknown
 // kind.
 func (o *Options) Objects(files Files) (documents []Document, namespace string, err error) {
+	documents, replaced, namespace, err := o.objects(files)
+	o.warnOf(replaced)
+	return documents, namespace, err
+}
+
+// objects is Objects, and returns what it says.
+func (o *Options) objects(files Files) (documents []Document, replaced []string, namespace string, err error) {
 	if documents, err = files.Read(o.In); err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	// This reads the kubeconfig alone. Without a good one, no cluster is meant.
 	if namespace, err = o.Namespace(); err != nil {
@@ -157,19 +165,20 @@ func (o *Options) Objects(files Files) (documents []Document, namespace string, 
 		}
 		name := fmt.Sprint(kind.GroupKind(), cmp.Or(document.Object.GetNamespace(), namespace), "/", document.Object.GetName())
 		if earlier, ok := last[name]; ok {
-			o.Warn("%s: %s is also in %s: the last one counts, as with kubectl apply", documents[earlier].Source, document, document.Source)
+			const message = "%s: %s is also in %s: the last one counts, as with kubectl apply"
+			replaced = append(replaced, fmt.Sprintf(message, documents[earlier].Source, document, document.Source))
 			documents[earlier].Object = nil
 		}
 		last[name] = i
 	}
 	documents = slices.DeleteFunc(documents, func(d Document) bool { return d.Object == nil })
-	return documents, namespace, errors.Join(errs...)
+	return documents, replaced, namespace, errors.Join(errs...)
 }
 
 // FromFiles returns all Gateways of the files as the API server would store them, or, with -n, those of that namespace.
 // It asks no cluster. The error names all that the API server would refuse.
 func (o *Options) FromFiles(files Files) ([]*Site, error) {
-	documents, namespace, err := o.Objects(files)
+	documents, replaced, namespace, err := o.objects(files)
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +194,13 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		}
 		return true
 	})
-	ignored := append(ignored(documents), idle...)
+	ignored := slices.Concat(replaced, ignored(documents), idle)
 	o.warnOf(ignored)
+	for _, document := range documents {
+		for _, field := range admission.Experimental(document.Object) {
+			o.Note("%s: %s: %s needs the CRDs of the Gateway API's experimental channel", document.At(field), document, cmp.Or(field, "the kind"))
+		}
+	}
 	for _, site := range sites {
 		site.Ignored = ignored
 	}

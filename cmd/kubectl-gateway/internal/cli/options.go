@@ -116,7 +116,12 @@ func (o *Options) Connect() (clients Clients, namespace string, err error) {
 	return clients, namespace, nil
 }
 
-// Warn writes a line for the user that is not part of the output.
+// Note writes a line for the user that is not part of the output, and that nothing has to be done about.
+func (o *Options) Note(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.ErrOut, "note: "+format+"\n", args...)
+}
+
+// Warn is Note for what is hardly meant.
 func (o *Options) Warn(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.ErrOut, "warning: "+format+"\n", args...)
 }

@@ -33,6 +33,9 @@ func ignored(documents []Document) []string {
 		if kind.Group == appv1.GroupName || admission.Knows(kind.GroupKind()) {
 			continue
 		}
+		if kind.Kind == "XListenerSet" {
+			all = append(all, fmt.Sprintf("%s: %s has no effect here: use the kind ListenerSet of %s", document.Source, document, gatewayv1.GroupVersion))
+		}
 		targets := 0
 		spec, _, _ := unstructured.NestedMap(document.Object.Object, "spec")
 		for _, field := range []string{"targetRef", "targetRefs", "targetReference", "targetSelectors"} {

@@ -281,6 +281,8 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		"filter    ExternalAuth: the Service gets bodies of up to 10 bytes, else the client gets 413\n" +
 		"filter    WAF: a score below 5 of the Core Rule Set at paranoia level 2, without rule 942100 for the cookie theme and rule 911100, with the rules of ConfigMap rules, else 403\n" +
 		"filter    WAF: bodies of up to 32768 bytes, else 413\n"
+	keyed := strings.Replace(others, "query key, else 401", "query key, else 401 (key not checked)", 1)
+	checked := strings.Replace(keyed, "a or b, else 403", "a or b, else 403 (token not checked)", 1)
 	var order []string
 	for line := range strings.Lines(clients + "\n" + others) {
 		order = append(order, strings.Trim(strings.Fields(line)[1], ":"))
@@ -297,7 +299,7 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		wants        []string
 	}{
 		{"", "/private", token, 0, []string{clients + "\n", unknown, "100% to Service web"}},
-		{"10.2.0.1", "/private", token, 0, []string{clients + "\n" + others, "100% to Service web"}},
+		{"10.2.0.1", "/private", token, 0, []string{clients + "\n" + checked, "100% to Service web"}},
 		{"::ffff:10.2.0.1", "/private", token, 0, []string{"100% to Service web"}},
 		{"10.2.0.1", "/private", nil, 3, []string{"answer    401: APIKey: the request does not have one key in its place\n"}},
 		{"10.2.0.1", "/private", append(key, key...), 3, []string{"answer    401: APIKey: "}},
@@ -305,7 +307,7 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		{"10.2.0.1", "/private?a=1&key=", key, 3, []string{"answer    401: APIKey: "}},
 		{"10.2.0.1", "/private?a=1&key=a", token[:2], 0, []string{"100% to Service web"}},
 		{"10.2.0.1", "/private", append(token[:2:2], "-H", "Cookie: a=b; k=c"), 0, []string{"100% to Service web"}},
-		{"10.2.0.1", "/private", key, 3, []string{clients + "\n" + others, "answer    401: JWT: the request has no header like Authorization: Bearer ...\n"}},
+		{"10.2.0.1", "/private", key, 3, []string{clients + "\n" + keyed, "answer    401: JWT: the request has no header like Authorization: Bearer ...\n"}},
 		{"10.2.0.1", "/private", append(token, token[:2]...), 3, []string{"answer    401: JWT: "}},
 		{"10.2.0.1", "/private", append(password, key...), 3, []string{"answer    401: JWT: "}},
 		{"10.1.2.3", "/private", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.1.0.0/16, which is denied\n"}},
@@ -313,12 +315,12 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},
 		{"10.1.2.3", "/private", []string{"-X", "OPTIONS", "-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
 		{"", "/login", nil, 3, []string{"filter    OIDC: a user who has logged in at https://id.test, else a redirect there, or 401\n", "answer    401: OIDC: the request has no session; a browser that asks for a page is sent to https://id.test\n"}},
-		{"", "/login", []string{"-H", "Cookie: __Host-gateway-session=a"}, 0, []string{"100% to Service web"}},
+		{"", "/login", []string{"-H", "Cookie: __Host-gateway-session=a"}, 0, []string{"or 401 (session not checked)\n", "100% to Service web"}},
 		{"", "/users", nil, 3, []string{"answer    401: BasicAuth: the request has no header like Authorization: Basic ...\n"}},
 		{"", "/users", token, 3, []string{"answer    401: BasicAuth: "}},
-		{"", "/users", password, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n", "100% to Service web"}},
+		{"", "/users", password, 0, []string{"filter    BasicAuth: a user of Secret users, else 401 (password not checked)\n", "100% to Service web"}},
 		{"", "/claim", token, 0, []string{"filter    RateLimit: 9 concurrent requests for each client address, else 429\nfilter    RateLimit: 7 requests per minute for each client address, else 429\n" +
-			"filter    JWT: a token of me for web, else 401\nfilter    RateLimit: 100 requests per hour for each value of the claim sub, else 429\n"}},
+			"filter    JWT: a token of me for web, else 401 (token not checked)\nfilter    RateLimit: 100 requests per hour for each value of the claim sub, else 429\n"}},
 		{"10.2.0.1", "/private", append(token, "-X", "DELETE"), 3, []string{"answer    403: Authorization: rules[0] denies it\n"}},
 		{"", "/some", claiming(`"admin"`), 0, []string{"filter    Authorization: deny claim realm.role guest; allow GET or HEAD path /some/open; " +
 			"allow address in 10.2.0.0/16 claim realm.role admin or ops; else 403\n", "100% to Service web"}},

@@ -213,7 +213,7 @@ metadata: {name: api, namespace: team}
 spec: {targetRefs: [{group: "", kind: Service, name: api, sectionName: PORT}], validation: {hostname: api.test, caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}}
 `
 	gateway, _, _ := strings.Cut(apiObjects, "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: refused")
-	gateway = strings.Replace(gateway, "namespace: other, ", "", 1)
+	gateway = strings.Replace(gateway, "web, namespace: other", "api", 1)
 	write := func(target, port string) string {
 		return clitest.WriteFile(t, "objects.yaml", gateway+strings.NewReplacer("TARGET", target, "PORT", port).Replace(policies))
 	}
@@ -362,7 +362,7 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 	result := clitest.Run(t, "", "render", "-f", example, "-f", file, "--check")
 	result.Want(t, 3, "SecurityPolicy team/jwt has no effect here, although it is for the kind HTTPRoute (spec.targetRefs)",
 		"AuthorizationPolicy team/admins has no effect here, although it is for the namespace",
-		"HTTPRoute team/kong: annotation konghq.com/plugins has no effect here, as it is for another controller", "HAProxy accepts it, but a part has no effect")
+		"HTTPRoute team/kong: annotation konghq.com/plugins has no effect here, as it is for another controller", "HAProxy accepts it, but there are warnings")
 	if strings.Contains(result.Err, "VerticalPodAutoscaler") {
 		t.Errorf("it warns of what is for pods:\n%s", result.Err)
 	}
@@ -387,7 +387,7 @@ func TestStrayRoutes(t *testing.T) {
 	} {
 		file := clitest.WriteFile(t, "objects.yaml", strings.Replace(example, parents, other, 1))
 		if isStray {
-			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 3, warning, "a part has no effect")
+			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 3, warning, "there are warnings")
 			clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/").Want(t, 3, "warning: "+warning, "answer    404")
 		} else {
 			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 0, "HAProxy accepts it")

@@ -245,10 +245,10 @@ func TestExamplesPass(t *testing.T) {
 	}
 }
 
-// TestUnusedBackendIsAWarning: an entry of spec.backends may come before its route, so it keeps no check from passing.
-func TestUnusedBackendIsAWarning(t *testing.T) {
+// TestUnusedBackendIsANote: an entry of spec.backends may come before its route, so it keeps no check from passing.
+func TestUnusedBackendIsANote(t *testing.T) {
 	t.Parallel()
-	const warning = `warning: default/a: no route or listener refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
+	const note = `note: default/a: no route or listener refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
 	file := fmt.Sprintf(minimal, "a") + "  backends: [{name: api, port: 443, proxyProtocol: V2}]\n"
 	for args, want := range map[string]string{
 		"render":                  "#### haproxy.cfg\n",
@@ -258,8 +258,8 @@ func TestUnusedBackendIsAWarning(t *testing.T) {
 	} {
 		result := clitest.Run(t, file, append(strings.Fields(args), "-f", "-", "-n", "default")...)
 		result.Want(t, 0, want)
-		if result.Err != warning {
-			t.Errorf("%s: it warns %q, want %q", args, result.Err, warning)
+		if result.Err != note {
+			t.Errorf("%s: it notes %q, want %q", args, result.Err, note)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func TestUnusedBackendWithTLS(t *testing.T) {
 	file := fmt.Sprintf(minimal, "a") + `  routes: [{name: r, rules: [{backendRefs: [{name: api, port: 8443}]}]}]
   backends: [{name: api, port: 443, tls: {caCertificateRefs: [{name: ca}], hostname: api.internal}}]
 `
-	clitest.Run(t, file, "render", "--check", "-f", "-", "-n", "default").Want(t, 3, "but a part has no effect")
+	clitest.Run(t, file, "render", "--check", "-f", "-", "-n", "default").Want(t, 3, "but there are warnings")
 	clitest.Run(t, file, "explain", "http://a.test/", "-f", "-", "-n", "default").Want(t, 3,
 		"Service api port 8443, answered with 500: an entry of spec.backends that has tls and the same Service, or the same port and almost the same name, may be meant for it")
 }

@@ -37,7 +37,7 @@ func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routi
 	if listener.TLS != nil && listener.TLS.ClientRequired {
 		e.Filters = append(e.Filters, "client: has to show a certificate")
 	}
-	e.Filters = append(e.Filters, steps(rule, r.client)...)
+	e.Filters = append(e.Filters, steps(rule, r)...)
 	refused, answer := "", filters.Answer(rule)
 	for _, refusal := range refusals(site, rule, r) {
 		if !rule.Shadows(refusal.filter) {
@@ -54,7 +54,7 @@ func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routi
 	case answer != "":
 		e.Answer = answer
 	case len(rule.Targets) == 0 && e.Listener.Protocol == "HTTP", len(rule.Targets) == 0 && e.Listener.Protocol == "HTTPS":
-		e.refuse("500: %s", withoutBackend(rule, problems))
+		e.refuse("500: %s", withoutBackend(site, rule, problems))
 	case len(rule.Targets) == 0:
 		e.refuse("the connection is closed: the route has no backend")
 	default:
@@ -62,8 +62,14 @@ func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routi
 	}
 }
 
-// withoutBackend returns why a rule has no backend: it names none, or its route has a part that cannot be carried out.
-func withoutBackend(rule *routing.Rule, problems []model.Problem) string {
+// withoutBackend returns why a rule has no backend: it names none, or none with a weight, or its route has a part that
+// cannot be carried out.
+func withoutBackend(site *cli.Site, rule *routing.Rule, problems []model.Problem) string {
+	for route := range site.Model().Routes.Values() {
+		if route.Kind == rule.Kind && route.Name == rule.Route && cli.HasNoWeight(&route.Rules[rule.Index]) {
+			return "the weights of all backends of the rule are 0"
+		}
+	}
 	isOfRoute := func(p model.Problem) bool { return p.RouteKind == rule.Kind && p.Route == rule.Route }
 	if slices.ContainsFunc(problems, isOfRoute) {
 		return "the rule cannot be carried out: see the warnings"

@@ -56,15 +56,13 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 		add("APIKey", "401: APIKey: the request does not have one key in its place")
 	}
 	switch jwt := rule.JWT; {
-	case jwt == nil:
-	case len(jwt.From) == 1 && jwt.From.Want("authorization"):
-		if !authorizes(r, "Bearer") {
-			add("JWT", unauthorized, "JWT", "Bearer")
-		}
-	case !hasOne(r, jwt.From):
+	case jwt == nil || hasToken(r, jwt):
+	case isBearer(jwt):
+		add("JWT", unauthorized, "JWT", "Bearer")
+	default:
 		add("JWT", "401: JWT: the request does not have one token in its place")
 	}
-	if oidc := rule.OIDC; oidc != nil && !hasOne(r, model.CredentialPlaces{{In: model.InCookie, Name: login.SessionCookie}}) {
+	if oidc := rule.OIDC; oidc != nil && !hasSession(r) {
 		add("OIDC", "401: OIDC: the request has no session; a browser that asks for a page is sent to %s", oidc.Login.Issuer)
 	}
 	if reason := filters.NotAllowed(rule, r.facts(rule)); reason != "" {
@@ -158,6 +156,22 @@ func hasOne(r request, places model.CredentialPlaces) bool {
 		}
 	}
 	return keys == 1
+}
+
+// isBearer reports whether tokens are in the header Authorization alone.
+func isBearer(jwt *model.JWT) bool { return len(jwt.From) == 1 && jwt.From.Want("authorization") }
+
+// hasToken reports whether a request has a token, whatever it is.
+func hasToken(r request, jwt *model.JWT) bool {
+	if isBearer(jwt) {
+		return authorizes(r, "Bearer")
+	}
+	return hasOne(r, jwt.From)
+}
+
+// hasSession reports whether a request has a session, whatever it is.
+func hasSession(r request) bool {
+	return hasOne(r, model.CredentialPlaces{{In: model.InCookie, Name: login.SessionCookie}})
 }
 
 // noAccess returns why a client has no access, "" if it has, or if that is not known.

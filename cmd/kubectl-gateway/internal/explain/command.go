@@ -82,7 +82,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 		c.Warn("%s: not every proxy runs generation %d yet, which this is about", site.Name(), site.Gateway.Generation)
 	}
 	table, refused := site.Compile()
-	for _, problem := range site.Problems(table, refused) {
+	for _, problem := range append(site.Problems(table, refused), site.Doubts(table)...) {
 		c.Warn("%s: %s", site.Name(), problem)
 	}
 	if isTrusted(table) && r.claims() {

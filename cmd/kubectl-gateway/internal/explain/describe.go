@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"gateway/internal/haproxy/filters"
@@ -58,9 +57,15 @@ func condition(c routing.Condition) string {
 
 // steps returns what happens to a request on the way to a backend, and to the answer. What may refuse requests comes in
 // the order in which HAProxy asks it.
-func steps(rule *routing.Rule, client netip.Addr) []string {
+func steps(rule *routing.Rule, r request) []string {
 	all := filters.Describe(rule)
-	if rule.Clients != nil && !client.IsValid() {
+	for i, text := range all {
+		name, _, _ := strings.Cut(text, ":")
+		if secret := given(rule, r)[name]; secret != "" {
+			all[i] += " (" + secret + " not checked)"
+		}
+	}
+	if rule.Clients != nil && !r.client.IsValid() {
 		all = append(all, "explain does not know who the client is: see --client-address")
 	}
 	if retry := rule.Retry; retry != nil {
@@ -68,6 +73,24 @@ func steps(rule *routing.Rule, client netip.Addr) []string {
 	}
 	if affinity := rule.Affinity; affinity != nil {
 		all = append(all, fmt.Sprintf("session: the endpoint that the Service's cookie %s-... names, if it is there", affinity.Name))
+	}
+	return all
+}
+
+// given returns what a request has that nobody checks here, by the filter that would.
+func given(rule *routing.Rule, r request) map[string]string {
+	all := map[string]string{}
+	if rule.BasicAuth != nil && authorizes(r, "Basic") {
+		all["BasicAuth"] = "password"
+	}
+	if rule.APIKey != nil && hasOne(r, rule.APIKey.From) {
+		all["APIKey"] = "key"
+	}
+	if rule.JWT != nil && hasToken(r, rule.JWT) {
+		all["JWT"] = "token"
+	}
+	if rule.OIDC != nil && hasSession(r) {
+		all["OIDC"] = "session"
 	}
 	return all
 }

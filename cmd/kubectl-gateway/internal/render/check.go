@@ -45,7 +45,7 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	table, refused := site.Compile()
-	problems := site.Problems(table, refused)
+	problems := append(site.Problems(table, refused), site.Doubts(table)...)
 	c.warn(site, problems)
 	input := site.Input(table)
 	input.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "certificates")}
@@ -68,7 +68,7 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 		return fmt.Errorf("failed to run HAProxy: %w: %s", err, out)
 	}
 	if len(problems)+len(site.Ignored) > 0 {
-		return cli.Nof("%s: HAProxy accepts it, but a part has no effect: see the warnings", site.Name())
+		return cli.Nof("%s: HAProxy accepts it, but there are warnings", site.Name())
 	}
 	c.Say("%s: HAProxy accepts it", site.Name())
 	return nil

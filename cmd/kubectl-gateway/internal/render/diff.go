@@ -39,7 +39,7 @@ func (c *command) compare(ctx context.Context, site *cli.Site) error {
 	}
 	before, _ := live.Compile()
 	after, refused := edited.Compile()
-	c.warn(edited, edited.Problems(after, refused))
+	c.warn(edited, append(edited.Problems(after, refused), edited.Doubts(after)...))
 	running, desired := render.Render(live.Input(before)), render.Render(edited.Input(after))
 	was, is := running.AllFiles(), desired.AllFiles()
 	if maps.EqualFunc(was, is, bytes.Equal) {

@@ -20,7 +20,7 @@ import (
 const long = `Show the haproxy.cfg and the maps of a Gateway: of a file, without a cluster, or of one in the cluster, with its
 endpoints. Services and certificates that a file lacks are assumed to exist.
 
-With --check, HAProxy checks the configuration; the exit code is 3 if it refuses it, or if a part has no effect. With
+With --check, HAProxy checks the configuration; the exit code is 3 if it refuses it, or if there are warnings. With
 --diff, the difference from the Gateway of that name in the cluster is shown, and whether loading it takes a reload; the
 exit code is 3 if there is one.`
 
@@ -82,7 +82,7 @@ func (c *command) run(ctx context.Context, name string) error {
 		return c.checkOne(ctx, site)
 	}
 	table, refused := site.Compile()
-	c.warn(site, site.Problems(table, refused))
+	c.warn(site, append(site.Problems(table, refused), site.Doubts(table)...))
 	for _, message := range site.MissingKeys(table, false) {
 		c.Warn("%s: %s", site.Name(), message)
 	}
@@ -95,7 +95,7 @@ func (c *command) warn(site *cli.Site, problems []string) {
 		c.Warn("%s: %s", site.Name(), problem)
 	}
 	for _, message := range status.UnusedBackends(site.Gateway) {
-		c.Warn("%s: %s", site.Name(), message)
+		c.Note("%s: %s", site.Name(), message)
 	}
 }
 

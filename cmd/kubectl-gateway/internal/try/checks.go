@@ -87,8 +87,8 @@ func (s *session) check(ctx context.Context, checks []check) error {
 	if len(s.objects.problems) > 0 {
 		return cli.Nof("a part of the Gateway is not served")
 	}
-	if s.objects.ignored {
-		return cli.Nof("a part has no effect: see the warnings")
+	if s.objects.hasWarnings {
+		return cli.Nof("there are warnings")
 	}
 	s.log.say("Gateway %s/%s is live; answers as expected: %d of %d", s.objects.namespace, s.objects.name, len(checks), len(checks))
 	return nil

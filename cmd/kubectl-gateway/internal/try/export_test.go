@@ -18,9 +18,10 @@ type Tried struct {
 	session *session
 	dir     string
 	cancel  context.CancelFunc
-	// Table has the ports of the files, and Problems what is not served.
-	Table    routing.Table
-	Problems []string
+	// Table has the ports of the files, Problems what is not served, and HasWarnings reports whether there are warnings.
+	Table       routing.Table
+	Problems    []string
+	HasWarnings bool
 	// Ports are where it listens, by the ports of the files.
 	Ports map[int32]int32
 }
@@ -37,7 +38,7 @@ func Start(ctx context.Context, options *cli.Options, paths []string, name strin
 	if err != nil {
 		return nil, err
 	}
-	tried = &Tried{Problems: o.problems}
+	tried = &Tried{Problems: o.problems, HasWarnings: o.hasWarnings}
 	tried.Table, _ = routing.Compile(o.gateway, filters.Problem)
 	o.gateway.Listeners = slices.Clone(o.gateway.Listeners)
 	for i := range o.gateway.Listeners {

@@ -42,6 +42,9 @@ func (s *session) tell(o *objects) {
 	for _, problem := range o.problems {
 		s.log.say("not served: %s", problem)
 	}
+	for _, doubt := range o.doubts {
+		s.log.say("warning: %s", doubt)
+	}
 	for _, absent := range o.absent {
 		s.log.say("%s", absent)
 	}

@@ -82,7 +82,8 @@ func (o *objects) addProblems(site *cli.Site, table routing.Table, refused []mod
 			o.secrets[name] = nil
 		}
 	}
-	o.ignored = len(site.Ignored) > 0
+	o.doubts = site.Doubts(table)
+	o.hasWarnings = len(site.Ignored)+len(o.doubts) > 0
 	o.problems = slices.Concat(site.Problems(table, refused), site.MissingKeys(table, true))
 	for _, problem := range agent.CheckFiles(&table, o.namespace, o.secrets, o.configMaps, time.Now()).Problems {
 		if !slices.Contains(o.problems, problem.Message) {

@@ -30,10 +30,10 @@ type objects struct {
 	gateway *model.Gateway
 	// moved are the ports that are used in place of those in the files.
 	moved map[int32]int32
-	// problems are the parts of the Gateway that are not served. ignored reports whether anything in the files has no
-	// effect.
-	problems []string
-	ignored  bool
+	// problems are the parts of the Gateway that are not served, and doubts those that are hardly meant so. hasWarnings
+	// reports whether there is a doubt about the Gateway or the files.
+	problems, doubts []string
+	hasWarnings      bool
 	// absent says which programs of proxy pods rules need. None of them runs here.
 	absent []string
 	// services and slices are those of the files, and others where the files have none, by name.

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gateway/internal/haproxy/render"
+	"gateway/internal/login"
+	"gateway/internal/model"
+	"gateway/internal/routing"
+)
+
+// Doubts returns what the Gateway asks for and hardly means, as far as the proxies would do it.
+func (s *Site) Doubts(table routing.Table) []string {
+	return slices.Concat(s.missingServices(table), s.ruleDoubts(), render.WithoutHTTP3(s.Input(table)), lostCallbacks(&table))
+}
+
+// missingServices names Services that the files lack, though they have others of that namespace.
+func (s *Site) missingServices(table routing.Table) []string {
+	named := table.Backends()
+	for _, policy := range table.Policies {
+		named = append(named, policy.Backup)
+	}
+	slices.SortFunc(named, model.CompareBackends)
+	var all []string
+	for i, backend := range named {
+		isNamed := i > 0 && named[i-1].Namespace == backend.Namespace && named[i-1].Service == backend.Service
+		if _, known := s.service(backend.Namespace, backend.Service); known || isNamed || backend == (model.Backend{}) {
+			continue
+		}
+		var others []string
+		for name := range s.services {
+			if name.Namespace == backend.Namespace {
+				others = append(others, name.Name)
+			}
+		}
+		slices.Sort(others)
+		if near := Nearest(backend.Service, others); near != "" {
+			all = append(all, fmt.Sprintf("Service %s/%s is not in the files, though others of its namespace are (there is %[1]s/%[3]s): "+
+				"correct the name or add it, else its requests are answered with 500", backend.Namespace, backend.Service, near))
+		}
+	}
+	return all
+}
+
+// ruleDoubts are about what rules say, whatever else there is.
+func (s *Site) ruleDoubts() []string {
+	var all []string
+	for route := range s.Model().Routes.Values() {
+		for i := range route.Rules {
+			rule := &route.Rules[i]
+			if HasNoWeight(rule) {
+				all = append(all, fmt.Sprintf("%s: rules[%d]: the weights of all backends are 0, so its requests are answered with 500", called(route), i))
+			}
+			if rule.CORS != nil && rule.CORS.Credentials && slices.Contains(rule.CORS.Origins, "*") {
+				all = append(all, fmt.Sprintf("%s: rules[%d]: CORS has the origin * with credentials, so a page of any origin can act for the user: "+
+					"name the origins", called(route), i))
+			}
+		}
+	}
+	return all
+}
+
+// called names a route.
+func called(route *model.Route) string {
+	if route.Origin.Kind == "Gateway" {
+		return fmt.Sprintf("route %q", route.Name)
+	}
+	return route.Kind + " " + route.Name
+}
+
+// HasNoWeight reports whether a rule has backends, of which none gets a request.
+func HasNoWeight(rule *model.Rule) bool {
+	return len(rule.Backends) > 0 && rule.Refused == "" && rule.Redirect == nil && rule.Response == nil &&
+		!slices.ContainsFunc(rule.Backends, func(t model.Target) bool { return t.Weight > 0 })
+}
+
+// lostCallbacks names the rules with an OIDC whose logins end at a path that leads to no rule with the same OIDC.
+func lostCallbacks(table *routing.Table) []string {
+	var all []string
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		if listener.Protocol != model.ProtocolHTTPS {
+			continue
+		}
+		for _, host := range listener.ByPrecedence() {
+			asked := map[string]bool{}
+			for j := range host.Entries {
+				rule := host.Entries[j].Rule
+				if rule.OIDC == nil || asked[rule.OIDC.Login.Question()] {
+					continue
+				}
+				asked[rule.OIDC.Login.Question()] = true
+				if lost := lostCallback(table, listener, host, rule); lost != "" && !slices.Contains(all, lost) {
+					all = append(all, lost)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// lostCallback says that a login for a rule at a host ends nowhere, "" if it does not.
+func lostCallback(table *routing.Table, listener *routing.Listener, host *routing.Host, rule *routing.Rule) string {
+	hostname := host.Name
+	if model.HostnameMatches(hostname, listener.Hostname) {
+		hostname = listener.Hostname
+	}
+	// A host that has no routes of its own.
+	some := cmp.Or(strings.Replace(hostname, "*", "any-other-host", 1), "any-other-host")
+	settings := rule.OIDC.Login
+	callback := routing.Request{Port: listener.Port, Host: some, Path: settings.Path + login.CallbackPath, Method: http.MethodGet}
+	match, ok := table.Match(callback)
+	if ok && (match.Rule.OIDC != nil && match.Rule.OIDC.Login.Question() == settings.Question()) || table.ListenerFor(listener.Port, some) != listener {
+		return ""
+	}
+	return fmt.Sprintf("route %s rules[%d]: logins for the host %s fail: no rule with this OIDC has the path %s, where they end: add it to such a rule",
+		rule.Route, rule.Index, cmp.Or(hostname, "*"), settings.Path)
+}
