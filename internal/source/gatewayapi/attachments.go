@@ -15,25 +15,18 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// resources are those of the kinds of which data planes run objects.
+// resources are those of the kinds that data planes may need, besides Services.
 var resources = map[string]string{
-	kindGateway: "gateways", kindListenerSet: "listenersets",
+	kindGateway: "gateways", kindListenerSet: "listenersets", kindGrant: "referencegrants",
 	"HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes", "TCPRoute": "tcproutes",
-	kindBackendPolicy: proxypod.ResourceBackendPolicies,
+	kindFilter: proxypod.ResourceFilters, kindTLSPolicy: "backendtlspolicies", kindBackendPolicy: proxypod.ResourceBackendPolicies,
 }
 
 // WatchedResources are the resources that a data plane may need, besides Gateways and Services.
-var WatchedResources = []string{
-	proxypod.ResourceBackendPolicies, "backendtlspolicies", "grpcroutes", "httproutes", "listenersets", "referencegrants",
-	proxypod.ResourceFilters, "tcproutes", "tlsroutes",
-}
+var WatchedResources = slices.DeleteFunc(slices.Sorted(maps.Values(resources)), func(resource string) bool { return resource == "gateways" })
 
-// KindOf returns the kind of the objects of a resource of WatchedResources, "" if they are not among those that Change
-// takes.
+// KindOf returns the kind of the objects of a resource; "": data planes need none of it.
 func KindOf(resource string) string {
-	if resource == proxypod.ResourceFilters {
-		return kindFilter
-	}
 	for kind, of := range resources {
 		if of == resource {
 			return kind

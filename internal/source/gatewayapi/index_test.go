@@ -159,6 +159,18 @@ func (w *edited) edit() string {
 	return fmt.Sprintf("%s, only replaced: %t", strings.Join(what, ", "), alone)
 }
 
+// TestWatchedKindsAreIncremental: an edit of an object that agents watch costs what it changes, except for kinds that
+// change what all routes may attach to, or refer to.
+func TestWatchedKindsAreIncremental(t *testing.T) {
+	index := gatewayapi.NewIndex(gatewayapi.Objects{})
+	for _, resource := range gatewayapi.WatchedResources {
+		id := gatewayapi.Object{Kind: gatewayapi.KindOf(resource), Namespace: "a", Name: "b"}
+		if want := resource != "listenersets" && resource != "referencegrants"; index.Change(id, nil) != want {
+			t.Errorf("Change takes an object of %s: %t", resource, !want)
+		}
+	}
+}
+
 // toggle removes an object, or adds it again.
 func (w *edited) toggle(id gatewayapi.Object) {
 	if w.there[id] != nil {
