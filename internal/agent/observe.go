@@ -110,8 +110,9 @@ type inputs struct {
 	// compiler and renderer keep what was made of the objects before.
 	compiler routing.Compiler
 	renderer render.Renderer
-	// table is what the objects ask for.
-	table routing.Table
+	// table is what the objects ask for, and problems are what is wrong with them, without their generations.
+	table    routing.Table
+	problems map[model.Problem]bool
 	// states are what the Service ports are that it refers to, which are in used.
 	states map[model.Backend]render.BackendState
 	used   tree.Map[model.Backend]
@@ -137,12 +138,26 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 	in.uid, in.origins, in.routes = changes.UID, changes.Gateway.Origins, changes.Gateway.Routes
 	in.compiler.Check = filters.Problem
 	table, problems := in.compiler.Compile(changes.Gateway)
-	for _, p := range problems {
+	for _, p := range in.newProblems(problems) {
 		logging.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
 			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)
 	}
 	in.table, in.otherTable = table, true
 	return true
+}
+
+// newProblems returns the problems that were not there before, when their objects may have had another generation.
+func (in *inputs) newProblems(problems []model.Problem) (added []model.Problem) {
+	known := make(map[model.Problem]bool, len(problems))
+	for _, problem := range problems {
+		key := problem
+		key.Origin.Generation = 0
+		if known[key] = true; !in.problems[key] {
+			added = append(added, problem)
+		}
+	}
+	in.problems = known
+	return added
 }
 
 // observeServices takes in the states of the Service ports. It looks only at ports that are new to the table, or whose

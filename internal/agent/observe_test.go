@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +64,26 @@ func TestServicePortsThatDiffer(t *testing.T) {
 		})
 		if (len(changed) > 0) != step.changed {
 			t.Errorf("step %d: these changed: %v", i, changed)
+		}
+	}
+}
+
+// TestNewProblems: a problem that stays is logged once, however often its object and others are edited.
+func TestNewProblems(t *testing.T) {
+	t.Parallel()
+	problem := func(name string, generation int64, message string) model.Problem {
+		return model.Problem{Origin: model.Origin{Kind: "HTTPRoute", Name: name, Generation: generation}, Message: message}
+	}
+	in := inputs{}
+	for i, step := range []struct{ problems, logged []model.Problem }{
+		{[]model.Problem{problem("a", 1, "wrong")}, []model.Problem{problem("a", 1, "wrong")}},
+		{[]model.Problem{problem("a", 1, "wrong"), problem("b", 1, "wrong")}, []model.Problem{problem("b", 1, "wrong")}},
+		{[]model.Problem{problem("a", 2, "wrong"), problem("b", 2, "worse")}, []model.Problem{problem("b", 2, "worse")}},
+		{[]model.Problem{problem("b", 2, "worse")}, nil},
+		{[]model.Problem{problem("a", 2, "wrong"), problem("b", 2, "worse")}, []model.Problem{problem("a", 2, "wrong")}},
+	} {
+		if logged := in.newProblems(step.problems); !slices.Equal(logged, step.logged) {
+			t.Errorf("step %d logs %v, want %v", i, logged, step.logged)
 		}
 	}
 }
