@@ -1,8 +1,12 @@
 package dataplanetest_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"net/http"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +23,7 @@ import (
 
 const loginsWorld = `
 spec:
+  trustedProxies: [127.0.0.0/8]
   listeners: [{name: http, port: 80, protocol: HTTP}]
   routes:
     - name: shop
@@ -58,13 +63,19 @@ spec:
 backends: [{service: web, port: 80}]
 `
 
-// TestClaimsOfSessions: HAProxy reads in a session what the ID token said, without any program.
-func TestClaimsOfSessions(t *testing.T) {
-	t.Parallel()
-	g := &passworded{t: t, web: make(chan string, 1000), secrets: certtest.NewVolume(t)}
+// logins is a HAProxy whose users log in, and its Service.
+type logins struct {
+	*passworded
+	keys login.Keys
+}
+
+func startLogins(t *testing.T) *logins {
+	t.Helper()
+	g := &logins{passworded: &passworded{t: t, web: make(chan string, 1000), secrets: certtest.NewVolume(t)}}
 	pairs := t.TempDir()
 	g.gateway = startGatewayWith(t, rendertest.Parse(t, loginsWorld), func(in *render.Input) {
 		in.Paths.CertificateDir = pairs
+		in.Paths.LoginSocket = filepath.Join(in.Paths.RunDir, "login.sock")
 		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(g.web, nil), nil)}}
 	})
 	k := &keeper.Keeper{
@@ -75,11 +86,20 @@ func TestClaimsOfSessions(t *testing.T) {
 	if err := k.Look(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	keys, problem := login.ParseKeys(lines)
-	if problem != "" {
-		t.Fatal(problem)
-	}
+	g.keys, _ = login.ParseKeys(lines)
+	return g
+}
+
+// cookie returns the headers of a request over HTTPS with a session.
+func (g *logins) cookie(session login.Session) string {
 	binding := login.Settings{Issuer: "https://id.example.com", ClientID: "shop", Secret: "login"}.SessionBinding()
+	return "X-Forwarded-Proto: https\r\nCookie: " + login.SessionCookie + "=" + g.keys.Seal(login.ForHAProxy, binding, []byte(session.Text())) + "\r\n"
+}
+
+// TestClaimsOfSessions: HAProxy reads in a session what the ID token said, without any program.
+func TestClaimsOfSessions(t *testing.T) {
+	t.Parallel()
+	g := startLogins(t)
 	cookie := func(token string) string {
 		var all map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(token), &all); err != nil {
@@ -90,7 +110,7 @@ func TestClaimsOfSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		later := time.Now().Add(time.Hour)
-		return "Cookie: " + login.SessionCookie + "=" + keys.Seal(login.ForHAProxy, binding, []byte(login.Session{End: later, Renew: later, Claims: claims}.Text())) + "\r\n"
+		return g.cookie(login.Session{End: later, Renew: later, Claims: claims})
 	}
 	const token = `{"iss": "x", "text": "a\"b|c\\ \u00e9\u2028\/", "number": 12345678901234567890, "yes": true, "list": ["staff", "a,b"],
 		"in": {"an": {"object": -1e5}}, "https://example.com/id": "7", "none": null, "exp": 1}`
@@ -117,4 +137,40 @@ func TestClaimsOfSessions(t *testing.T) {
 	g.expect(429, "/limit", cookie(token))
 	g.reached("/limit", cookie(strings.Replace(token, "567890,", "567891,", 1)))
 	g.expect(503, "/staff", strings.Replace(cookie(token), login.SessionCookie, login.TokensCookie, 1))
+}
+
+// TestSessionsGoOn: a session that should be renewed goes on while nobody renews it. One that has ended does not, nor do
+// logouts.
+func TestSessionsGoOn(t *testing.T) {
+	t.Parallel()
+	g := startLogins(t)
+	const claims = `[{"text":"alice"},"end"]`
+	now := time.Now()
+	live := g.cookie(login.Session{End: now.Add(time.Hour), Renew: now.Add(-time.Second), Claims: claims})
+	ended := g.cookie(login.Session{End: now.Add(-time.Second), Renew: now.Add(-time.Second), Claims: claims})
+	look := func(what string) {
+		t.Helper()
+		if got := g.reached("/", live+"Gateway-Session: forged\r\n"); !strings.Contains(got, "X-Text: alice\r\n") || strings.Contains(got, "Gateway-Session") {
+			t.Errorf("%s: the backend got\n%s", what, got)
+		}
+		g.expect(503, "/", ended)
+		g.expect(503, "/oauth2/logout", live)
+	}
+	look("gateway-login does not run")
+	var answer atomic.Pointer[http.HandlerFunc]
+	serveLogins(t, g.in.Paths.LoginSocket, func(w http.ResponseWriter, r *http.Request) { (*answer.Load())(w, r) })
+	answers := func(handler http.HandlerFunc) { answer.Store(&handler) }
+	answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	look("the provider does not answer")
+	answers(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	if got := g.reached("/", live); !strings.Contains(got, "X-Text: alice\r\n") {
+		t.Errorf("gateway-login hangs: the backend got\n%s", got)
+	}
+	answers(func(w http.ResponseWriter, _ *http.Request) {
+		later := now.Add(time.Hour)
+		w.Header().Set(login.SessionHeader, base64.StdEncoding.EncodeToString([]byte(login.Session{End: later, Renew: later, Claims: `[{"text":"bob"},"end"]`}.Text())))
+	})
+	if got := g.reached("/", live); !strings.Contains(got, "X-Text: bob\r\n") {
+		t.Errorf("it is renewed: the backend got\n%s", got)
+	}
 }

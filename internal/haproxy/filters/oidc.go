@@ -15,17 +15,18 @@ import (
 
 func init() { after(&jwt, &oidc) }
 
-// loginTime is how long gateway-login may take, which asks the provider.
-const loginTime = 15 * time.Second
+// loginTime is how long gateway-login may take, which asks the provider, and renewTime how long while there is a session.
+const loginTime, renewTime = 15 * time.Second, 2 * time.Second
 
 // oidc lets users through who have logged in. The parameter "oidc" is the Secret with the keys of sessions,
-// "oidc.binding" is what a session is bound to, in Base64. "oidc.issuer" stands for the provider, "oidc.own" comes before the
-// paths that gateway-login answers in any case. "oidc.ask" leads to the question in keys.map: it is long, and most requests need none. A session has a
-// token if the backend gets one.
+// "oidc.binding" is what a session is bound to, in Base64. "oidc.issuer" stands for the provider, "oidc.own" comes
+// before the paths that gateway-login answers in any case. "oidc.ask" leads to the question in keys.map: it is long, and
+// most requests need none. A session has a token if the backend gets one.
 //
 // HAProxy decrypts a session by itself, with a key that gateway-keys tells it of, so no program is asked about most
 // requests. gateway-login is asked about all others: those without a session that is valid, and those whose session is
-// to be renewed. It answers them, or tells HAProxy of a session.
+// to be renewed. It answers them, or tells HAProxy of a session. What HAProxy decides is what gateway-login would: it
+// asks about cookies of an unusual form, and about requests that are not encrypted.
 var oidc = filter{
 	guard: "OIDC", param: "oidc", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.OIDC != nil },
@@ -43,7 +44,7 @@ var oidc = filter{
 	rules: oidcRules,
 	add: func(env Env, config *ir.Config) {
 		addQuestions(env, config)
-		lines := []string{"timeout server " + fmt.Sprint(int(loginTime/time.Second)) + "s"}
+		lines := []string{"http-request set-timeout server " + param("timeout") + ",add(0)"}
 		if socket := env.Paths.LoginSocket; socket != "" {
 			lines = append(lines, "server login unix@"+socket)
 		}
@@ -73,10 +74,10 @@ const loginSends = "accept,sec-fetch-mode,sec-fetch-site,x-requested-with"
 const questionKey = "/question"
 
 const (
-	// needsSession is the condition that the request needs a session, hasSession that it has one that is valid, isAsked
-	// that gateway-login was asked.
+	// needsSession is the condition that the request needs a session, isLive that it has one that is valid and that no
+	// question but a renewal is about, isAsked that gateway-login is asked.
 	needsSession = "{ var(txn.login_secret) -m found }"
-	hasSession   = "{ var(txn.login_valid) -m bool }"
+	isLive       = "{ var(txn.login_live) -m bool }"
 	isAsked      = "{ var(txn.login_asked) -m bool }"
 	// hasCookies is the condition that the request has, or had, cookies of logins or sessions.
 	hasCookies = "{ var(txn.login_cookies) -m found }"
@@ -125,32 +126,44 @@ func oidcRules(env Env) Rules {
 	isNow := func(field string) string {
 		return "{ var(txn.login_text),field(" + field + ",|),sub(txn.login_now) gt 0 }"
 	}
+	isOwn := func(path string) string {
+		return " { var(txn.login_path) -m found } { " + text("oidc.own") + ",concat(" + path + "),strcmp(txn.login_path) eq 0 }"
+	}
 	remove, add := oidcClaims.headerRules(env.Rules)
-	rules := slices.Concat(remove, []string{"http-request set-var(txn.login_secret) " + param("oidc")},
-		[]string{
-			"http-request set-var(txn.login_now) date if " + needsSession,
-			"http-request set-var(txn.login_sealed) " + inQuotes("var(txn.login_cookies),regsub('"+oneSession+"','\\1')") + " if " + needsSession + " { var(txn.login_cookies) -m reg '" + oneSession + "' }",
-		}, openRules(env, "{ var(txn.login_sealed) -m found }"), []string{
-			"http-request set-var(txn.login_valid) bool(true) if " + isNow("2"),
-			"http-request set-var(txn.login_asked) bool(true) if " + needsSession + " !" + hasSession,
-			"http-request set-var(txn.login_path) " + inQuotes("path,regsub('/[a-z]+$','')") + " if " + hasSession + " { path -m end " + login.CallbackPath + " " + login.LogoutPath + " }",
-			"http-request set-var(txn.login_asked) bool(true) if { var(txn.login_path) -m found } { " + text("oidc.own") + ",strcmp(txn.login_path) eq 0 }",
-			"http-request set-var(txn.auth) str(" + ir.LoginBackend + ") if " + isAsked,
-			"http-request set-var(txn.login_issuer) " + param("oidc.issuer") + " if " + isAsked,
-			"http-request set-var(txn.auth_path) " + param("oidc.ask") + ",concat(" + questionKey + "),map_str(" + env.Paths.Map(ir.KeysFile) + ") if " + isAsked,
-			"http-request set-var(txn.auth_send) " + inQuotes("str('"+loginSends+"')") + " if " + isAsked,
-			"http-request set-var(txn.auth_keep) str(" + login.SessionHeader + ") if " + isAsked,
-			fmt.Sprintf("http-request set-var(txn.auth_filters) str(timeout=%d&once=1) if %s", loginTime.Milliseconds(), isAsked),
-		}, askRules(env, isAsked), []string{
-			"http-request unset-var(txn.login_text) if " + isAsked,
-			"http-request set-var(txn.login_text) req.fhdr(" + login.SessionHeader + "),b64dec if " + isAsked,
-		}, env.refuse(503, "the session is not valid", "", needsSession+" !"+isNow("1")), []string{
-			"http-request del-header " + login.SessionHeader + " if " + needsSession,
-			"http-request set-var(txn.jwt_text) var(txn.login_text),field(4,|,0) if " + needsSession,
-			"http-request set-var(txn.jwt_iss) " + param("oidc.binding") + " if " + needsSession,
-			"http-request set-header authorization " + inQuotes("Bearer %[var(txn.login_text),field(3,|)]") + " if " + needsSession + " !{ var(txn.login_text),field(3,|) -m len 0 }",
-		}, oidcClaims.requiredRules(env, ""), add)
+	rules := slices.Concat(remove, []string{
+		"http-request set-var(txn.login_secret) " + param("oidc"),
+		"http-request set-var(txn.login_now) date if " + needsSession,
+		"http-request set-var(txn.login_sealed) " + inQuotes("var(txn.login_cookies),regsub('"+oneSession+"','\\1')") + " if " + needsSession +
+			" { req.fhdr(x-forwarded-proto,1) -m str https } { var(txn.login_cookies) -m reg '" + oneSession + "' }",
+	}, openRules(env, "{ var(txn.login_sealed) -m found }"), []string{
+		"http-request set-var(txn.login_path) path,url_dec if " + needsSession + " { path,url_dec -m end " + login.CallbackPath + " " + login.LogoutPath + " }",
+		"http-request set-var(txn.login_own) bool(true) if" + isOwn(login.CallbackPath) + " or" + isOwn(login.LogoutPath),
+		"http-request set-var(txn.login_live) bool(true) if " + needsSession + " " + isNow("1") + " !{ var(txn.login_own) -m bool }",
+		"http-request set-var(txn.login_asked) bool(true) if " + needsSession + " !" + isNow("2") + " or { var(txn.login_own) -m bool }",
+	}, askLogin(env), []string{
+		"http-request set-var(txn.login_text) req.fhdr(" + login.SessionHeader + "),b64dec if " + isAsked + " { var(txn.authorized) -m bool }",
+	}, env.refuse(503, "the session is not valid", "", needsSession+" !"+isNow("1")), []string{
+		"http-request del-header " + login.SessionHeader + " if " + needsSession,
+		"http-request set-var(txn.jwt_text) var(txn.login_text),field(4,|,0) if " + needsSession,
+		"http-request set-var(txn.jwt_iss) " + param("oidc.binding") + " if " + needsSession,
+		"http-request set-header authorization " + inQuotes("Bearer %[var(txn.login_text),field(3,|)]") + " if " + needsSession + " !{ var(txn.login_text),field(3,|) -m len 0 }",
+	}, oidcClaims.requiredRules(env, ""), add)
 	return Rules{Request: rules, AfterResponse: cookieRules(env)}
+}
+
+// askLogin asks gateway-login. A session that is still valid does not wait long for another one, and goes on without.
+func askLogin(env Env) []string {
+	return slices.Concat([]string{
+		"http-request set-var(txn.auth) str(" + ir.LoginBackend + ") if " + isAsked,
+		"http-request set-var(txn.login_issuer) " + param("oidc.issuer") + " if " + isAsked,
+		"http-request set-var(txn.auth_path) " + param("oidc.ask") + ",concat(" + questionKey + "),map_str(" + env.Paths.Map(ir.KeysFile) + ") if " + isAsked,
+		"http-request set-var(txn.auth_send) " + inQuotes("str('"+loginSends+"')") + " if " + isAsked,
+		"http-request set-var(txn.auth_keep) str(" + login.SessionHeader + ") if " + isAsked,
+		fmt.Sprintf("http-request set-var(txn.auth_filters) str(timeout=%d&once=1) if %s", loginTime.Milliseconds(), isAsked),
+		fmt.Sprintf("http-request set-var(txn.auth_filters) str(timeout=%d&once=1) if %s %s", renewTime.Milliseconds(), isAsked, isLive),
+		"http-request unset-var(txn.authorized) if " + isAsked,
+		"http-request lua.auth if " + isAsked,
+	}, env.refuse(503, cannotDecide, "", isAsked+" !"+isLive+" !{ var(txn.authorized) -m bool }"))
 }
 
 // openRules decrypt txn.login_sealed, where it is there.

@@ -88,12 +88,16 @@ func (s *Server) decide(ctx context.Context, r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	isCallback, isLogout := v.url.Path == v.Path+login.CallbackPath, v.url.Path == v.Path+login.LogoutPath
+	_, isLive := v.session()
 	switch {
 	case !v.isEncrypted:
 		return refuse(http.StatusForbidden, "logins need HTTPS: use https, or let the Gateway trust the proxy that terminates TLS"), nil
-	case v.url.Path == v.Path+login.CallbackPath:
+	case !v.hasHost() && (isCallback || isLogout || !isLive):
+		return answer{}, errors.New("HAProxy asks about a request without a host to come back to")
+	case isCallback:
 		return s.finish(ctx, v)
-	case v.url.Path == v.Path+login.LogoutPath:
+	case isLogout:
 		return s.logOut(v), nil
 	}
 	return s.visit(ctx, v)

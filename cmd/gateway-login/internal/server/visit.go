@@ -53,7 +53,7 @@ func readVisit(r *http.Request, settings login.Settings, keys login.Keys, client
 		logins: map[string]string{},
 	}
 	var err error
-	if v.url, err = url.ParseRequestURI(v.target); err != nil || !hosts.MatchString(v.host) {
+	if v.url, err = url.ParseRequestURI(v.target); err != nil {
 		return nil, errors.New("HAProxy asks about a request without a URL")
 	}
 	method, mode := header.Get("X-Forwarded-Method"), header.Get("Sec-Fetch-Mode")
@@ -76,6 +76,9 @@ func only(r *http.Request, name string) string {
 	}
 	return cookies[0].Value
 }
+
+// hasHost reports whether browsers can come back. HAProxy lets sessions pass without, as of a client of HTTP/1.0.
+func (v *visit) hasHost() bool { return hosts.MatchString(v.host) }
 
 // origin is what comes before the path, in URLs of the site.
 func (v *visit) origin() string { return "https://" + v.host }
