@@ -106,8 +106,8 @@ func TestSessionCookies(t *testing.T) {
 	}{
 		{map[string]string{"affinity": "cookie"}, []string{secure}},
 		{map[string]string{"affinity": "cookie", "session-cookie-secure": "true"}, []string{"annotation session-cookie-secure: the cookie is sent over HTTP too"}},
-		{map[string]string{"affinity": "cookie", "session-cookie-secure": "false"}, nil},
-		{map[string]string{"affinity": "cookie", "session-cookie-secure": "false", "session-cookie-max-age": "60"}, []string{ends}},
+		{map[string]string{"affinity": "cookie", "session-cookie-secure": "false"}, []string{secure}},
+		{map[string]string{"affinity": "cookie", "session-cookie-secure": "false", "session-cookie-max-age": "60"}, []string{ends, secure}},
 	} {
 		result := convertText(t, mainAndOther(test.annotations))
 		if notes := ofIngresses(result); !slices.EqualFunc(notes, test.wants, func(note Note, want string) bool { return strings.HasPrefix(note.Text, want) }) {

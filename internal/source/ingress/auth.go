@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -18,12 +19,12 @@ const (
 	authNote = "the Service gets the headers Authorization and Cookie: name others in requestHeaders\n" +
 		"the Service gets X-Forwarded-Method and -Uri in place of X-Original-Method and -URL\n" +
 		"clients get the Service's answers of 3xx and 4xx, and 503 if there is none"
-	authURL      = "only a Service can be asked, as http://NAME.NAMESPACE.svc:PORT/PATH"
+	authURL      = "only a Service can be asked, as http://NAME.NAMESPACE.svc:PORT/PATH, or https://$host/PATH where an Ingress of the host has the path"
 	authHeaders  = "the backend gets up to 16 headers, whose names have letters, digits and \"-\" and do not frame a message"
-	authSignIn   = "clients are not led there: have the Service answer with a redirect"
+	authSignIn   = "clients are not led there: have the Service answer with a redirect, which oauth2-proxy does at / with --upstream=static://202"
 	authRedirect = "the Service gets no X-Auth-Request-Redirect: it has X-Forwarded-Uri"
 	authCookies  = "cookies of the Service reach clients with answers of any status"
-	passwordNote = "only users with hashes of bcrypt or SHA-512 ($6$) can log in, such as those of htpasswd -B\n" +
+	passwordNote = "only users with hashes of bcrypt or SHA-512 ($6$) can log in, such as those of htpasswd -B. Without any, clients get 503, and not 401\n" +
 		"the backend does not get the header Authorization"
 	passwordSecret = "passwords are in a Secret of the same namespace, with lines of htpasswd under the key auth (auth-secret-type auth-file)"
 	passwordCopy   = "copy Secret %s/%s to namespace %s, that of the Gateway, as %s"
@@ -41,13 +42,16 @@ var authPath = regexp.MustCompile(`^/[A-Za-z0-9._~!&'()*+,;=:@%/?-]*$`)
 // setAuth lets a Service decide about requests.
 func setAuth(s *settings, value string) string {
 	service, port, path, ok := serviceOf(value)
+	if url := atHost.FindStringSubmatch(value); url != nil {
+		service, port, path, ok = s.behind(url[1])
+	}
 	if !ok {
 		return s.close(s.annotation, authURL)
 	}
 	if !s.mayRefer(service) {
 		return s.close(s.annotation, fmt.Sprintf(noGrant, service.Namespace, s.ingress.Namespace, service.Name))
 	}
-	auth := &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: service.Name, Port: port}, Path: path}
+	auth := &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: service.Name, Port: port}, Path: path, Timeout: appv1.Duration(*seconds(60))}
 	for _, name := range s.list("auth-response-headers", "") {
 		if !isMatchableHeader(name) || !isChangeableHeader(name) || len(auth.ResponseHeaders) == mostAuthHeaders {
 			// A client could send the header in place of the Service.
@@ -84,7 +88,63 @@ func serviceOf(text string) (service types.NamespacedName, number int32, path st
 		path += "?" + target.RawQuery
 	}
 	service = types.NamespacedName{Namespace: labels[1], Name: labels[0]}
-	return service, int32(port), path, len(path) <= 1024 && authPath.MatchString(path)
+	return service, int32(port), path, isAuthPath(path)
+}
+
+func isAuthPath(path string) bool { return len(path) <= 1024 && authPath.MatchString(path) }
+
+// atHost matches a URL of the request's host.
+var atHost = regexp.MustCompile(`^https?://\$(?:http_|best_http_)?host(/.*)$`)
+
+// behind returns the Service that a path of the request's host leads to, if it is the same for all hosts of the
+// Ingress, and gets the path as it is.
+func (s *settings) behind(path string) (service types.NamespacedName, port int32, same string, ok bool) {
+	only, _, _ := strings.Cut(path, "?")
+	for i, rule := range s.ingress.Spec.Rules {
+		other, number := s.leadsTo(rule.Host, only)
+		if i > 0 && (other != service || number != port) {
+			return service, 0, "", false
+		}
+		service, port = other, number
+	}
+	return service, port, path, port > 0 && isAuthPath(path)
+}
+
+// changesQuestions reports whether the Service of an Ingress gets other paths, or the question would be asked about
+// itself.
+func (s *settings) changesQuestions(ingress *networkingv1.Ingress) bool {
+	value := func(name string) string { return ingress.Annotations[Prefix+name] }
+	isGlobal := s.configuration.defaults["auth-url"] != "" && !equalValues(value("enable-global-auth"), "false")
+	return value("rewrite-target") != "" || equalValues(value("use-regex"), "true") || value("auth-url") != "" || isGlobal
+}
+
+// leadsTo returns the port of a Service that a path of a host leads to, 0 if nobody knows. The longest path counts.
+func (s *settings) leadsTo(host, path string) (service types.NamespacedName, port int32) {
+	longest := -1
+	for _, ingress := range s.Ingresses {
+		if isCanary(ingress) || s.classOf(ingress) != s.classOf(s.ingress) {
+			continue
+		}
+		for _, rule := range ingress.Spec.Rules {
+			if !strings.EqualFold(rule.Host, host) || rule.HTTP == nil {
+				continue
+			}
+			for _, one := range rule.HTTP.Paths {
+				isExact := or(one.PathType, networkingv1.PathTypePrefix) == networkingv1.PathTypeExact
+				beginning := strings.TrimSuffix(one.Path, "/")
+				if isExact && one.Path != path || path != beginning && !strings.HasPrefix(path, beginning+"/") || len(one.Path) < longest {
+					continue
+				}
+				isTwice := len(one.Path) == longest
+				longest, service, port = len(one.Path), types.NamespacedName{}, 0
+				if one.Backend.Service != nil && !s.changesQuestions(ingress) && !isTwice {
+					service = types.NamespacedName{Namespace: ingress.Namespace, Name: one.Backend.Service.Name}
+					port = s.portOf(ingress.Namespace, one.Backend.Service)
+				}
+			}
+		}
+	}
+	return service, port
 }
 
 // setPasswords asks for users and passwords of a Secret, if the Secret exists.

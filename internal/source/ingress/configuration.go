@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -66,6 +68,7 @@ var Keys = []Row{
 		s.noAuth = list(value)
 		return ""
 	}, ""},
+	{"default-ssl-certificate", Carried, certificateOfAll + " In nginx, it is a flag of the controller", setCertificate, ""},
 	{"http-redirect-code", Carried, "the status of redirects to HTTPS", setRedirectCode, ""},
 	{"hsts hsts-max-age hsts-include-subdomains hsts-preload", Carried, "ResponseHeaderModifier of all rules, over HTTPS", (*settings).setHSTS, ""},
 	{"proxy-body-size", Carried, "maxRequestBytes of the GatewayConfig, 1 MiB by default", setDefaultBodySize, ""},
@@ -203,6 +206,18 @@ func (t *translator) configure() {
 func setDefault(s *settings, value string) string {
 	name := strings.TrimPrefix(s.annotation, "global-")
 	s.configuration.defaults[name], s.configuration.keys[name] = value, s.annotation
+	return ""
+}
+
+const certificateOfAll = "NAMESPACE/NAME of the Secret for all hosts without one, for convert's flag or the key default-ssl-certificate."
+
+// setCertificate takes what is a flag of nginx's controller.
+func setCertificate(s *settings, value string) string {
+	namespace, name, _ := strings.Cut(value, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "it is no NAMESPACE/NAME"
+	}
+	s.Certificate = types.NamespacedName{Namespace: namespace, Name: name}
 	return ""
 }
 

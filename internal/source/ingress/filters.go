@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -247,7 +248,7 @@ func setCORS(s *settings, value string) string {
 		return "no origin is left, so it is left out"
 	}
 	s.addFilter(gatewayv1.HTTPRouteFilter{Type: gatewayv1.HTTPRouteFilterCORS, CORS: cors})
-	return ""
+	return "CORS headers of backends are removed"
 }
 
 // allIfAny returns "*" alone, if it is among others.
@@ -399,12 +400,17 @@ func setAffinity(s *settings, value string) string {
 		s.rule.SessionPersistence.AbsoluteTimeout = seconds(int(age))
 		s.noteAnnotation("session-cookie-max-age", "the cookie ends with the browser's session, if that is before")
 	}
-	byDefault := len(s.ingress.Spec.TLS) > 0 && s.values["session-cookie-secure"] == ""
-	return either(byDefault, "a cookie that was set over HTTPS is sent over HTTP too: nginx makes it Secure", "")
+	isBelow := func(rule networkingv1.IngressRule) bool {
+		return rule.HTTP != nil && slices.ContainsFunc(rule.HTTP.Paths, func(p networkingv1.HTTPIngressPath) bool { return cmp.Or(p.Path, "/") != "/" })
+	}
+	if s.values["session-cookie-path"] == "" && slices.ContainsFunc(s.ingress.Spec.Rules, isBelow) {
+		s.noteAnnotation("affinity", "the cookie is for all paths of the host: nginx makes one for each path")
+	}
+	isSecure := len(s.ingress.Spec.TLS) > 0 && !equalValues(s.values["session-cookie-secure"], "true")
+	return either(isSecure, "a cookie that was set over HTTPS is sent over HTTP too: nginx makes it Secure", "")
 }
 
 func setBackendProtocol(s *settings, value string) string {
-	const h2c = "give the port of the Service appProtocol: kubernetes.io/h2c"
 	switch protocol := strings.ToUpper(value); protocol {
 	case "HTTP":
 		return ""
@@ -413,9 +419,11 @@ func setBackendProtocol(s *settings, value string) string {
 		s.tls = true
 		const verified = "backends are verified, unlike by nginx\n" +
 			"make the ConfigMap of the BackendTLSPolicy, with the CA's certificate as ca.crt\ncorrect the hostname in the BackendTLSPolicy"
-		return verified + either(protocol == "GRPCS", "\n"+h2c, "")
+		s.http2 = protocol == "GRPCS"
+		return verified
 	case "GRPC":
-		return h2c
+		s.http2 = true
+		return ""
 	default:
 		return "backends are spoken to in HTTP"
 	}

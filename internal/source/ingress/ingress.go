@@ -26,6 +26,8 @@ type Input struct {
 	ConfigMaps map[types.NamespacedName]*corev1.ConfigMap
 	// Configuration is the ConfigMap of ingress-nginx's controller; nil: it is not known.
 	Configuration *corev1.ConfigMap
+	// Certificate is the Secret for hosts without one of their own, empty if there is none.
+	Certificate types.NamespacedName
 	// Name and Namespace are those of the Gateway for a class. Without the field Class, a class is added to the name.
 	Name, Namespace string
 	// Class is that of the Ingresses to translate; "": those of all classes.

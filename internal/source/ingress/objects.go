@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -45,6 +46,13 @@ func (s *site) named(kind, namespace, name string) string {
 // routes.
 func (s *site) translate() {
 	s.closeLocations()
+	isOfAll := func(h *host) bool { return h.name == "" && h.secret.Name != "" }
+	if s.Certificate.Name != "" && !slices.ContainsFunc(s.hosts, isOfAll) {
+		name := gatewayv1.SectionName(s.claim("Listener", s.Certificate.Namespace, "default"))
+		s.listeners = append(s.listeners, &listener{
+			name: name, namespace: s.Certificate.Namespace, secret: s.Certificate.Name, gateway: s.gatewayFor(authority{}, 1), isDefault: true,
+		})
+	}
 	for _, h := range s.hosts {
 		s.addListeners(h)
 	}
@@ -88,6 +96,8 @@ type listener struct {
 	gateway                     *gateway
 	// shared says that routes of other namespaces belong to it.
 	shared bool
+	// isDefault says that it is for the hosts that have no other one.
+	isDefault bool
 }
 
 // addListeners adds the listeners for HTTPS of a host, its aliases and the name that is redirected to it.
@@ -229,9 +239,13 @@ func (s *site) addListenerSets() {
 func (s *site) parents(h *host, from string) (http, https []gatewayv1.ParentReference) {
 	var gateways []string
 	seen := map[types.NamespacedName]bool{}
+	isFor := func(l *listener) bool {
+		return l.gateway.authority == h.authority &&
+			slices.ContainsFunc(append(h.names(), h.www), func(name string) bool { return model.HostnameMatches(l.hostname, name) })
+	}
+	hasOther := slices.ContainsFunc(s.listeners, func(l *listener) bool { return !l.isDefault && isFor(l) })
 	for _, l := range s.listeners {
-		isFor := func(name string) bool { return model.HostnameMatches(l.hostname, name) }
-		if l.passthrough || l.gateway.authority != h.authority || !slices.ContainsFunc(append(h.names(), h.www), isFor) {
+		if l.passthrough || !isFor(l) || l.isDefault && hasOther {
 			continue
 		}
 		l.shared = l.shared || l.namespace != from
@@ -373,15 +387,23 @@ type backendSettings struct {
 	balancing *appv1.LoadBalancing
 }
 
+const h2c = "give the port of the Service appProtocol: kubernetes.io/h2c"
+
 // addBackend adds the settings for the Service of a location. The first Ingress of a Service decides.
 func (s *site) addBackend(l *location, service string, number int32) {
 	one := backendSettings{service: types.NamespacedName{Namespace: l.ingress.Namespace, Name: service}, balancing: l.balancing}
-	if object := s.Services[one.service]; object != nil {
-		for _, port := range object.Spec.Ports {
-			if port.Port == number {
-				one.port = port.Name
-			}
+	protocol := ""
+	for _, port := range or(s.Services[one.service], corev1.Service{}).Spec.Ports {
+		if port.Port == number {
+			one.port, protocol = port.Name, or(port.AppProtocol, "")
 		}
+	}
+	switch speaks := model.ProtocolOf(protocol, "HTTPRoute"); {
+	case l.http2 && speaks != model.H2C:
+		l.noteAnnotation("backend-protocol", h2c)
+	case !l.http2 && (speaks == model.H2C || speaks == model.UnknownProtocol):
+		const text = "Service %s: its port has appProtocol %s, which nginx does not read: %s"
+		l.note(l.name(), text, service, protocol, either(speaks == model.H2C, "backends get HTTP/2. Remove it if they speak HTTP/1.1", "requests get 500 until you remove it"))
 	}
 	if l.tls {
 		if one.hostname = l.values["proxy-ssl-name"]; !isPreciseHostname(one.hostname) {

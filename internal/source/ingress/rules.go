@@ -58,7 +58,7 @@ func (s *site) rules(h *host) []placed {
 			continue
 		}
 		one := placed{l.home(), s.locationRules(h, l, match), nil}
-		if l.forceHTTPS && h.secret.Name == "" {
+		if l.forceHTTPS && !h.isSecure && len(l.config.TrustedProxies) == 0 {
 			l.noteAnnotation("force-ssl-redirect", h.String()+" has no certificate here: if TLS ends before the Gateway, redirect there")
 		}
 		if l.redirectsToHTTPS(h) {
@@ -119,7 +119,8 @@ const challenges = "/.well-known/acme-challenge"
 
 // redirectsToHTTPS reports whether requests over HTTP are redirected, as is the default of hosts with a certificate.
 func (l *location) redirectsToHTTPS(h *host) bool {
-	return h.secret.Name != "" && l.redirect == nil && (h.authority.isAsked() || l.forceHTTPS || !l.noHTTPSRedirect) &&
+	isForced := l.forceHTTPS && len(l.config.TrustedProxies) > 0 // a proxy ends TLS
+	return (h.isSecure || isForced) && l.redirect == nil && (h.authority.isAsked() || l.forceHTTPS || !l.noHTTPSRedirect) &&
 		!slices.ContainsFunc(l.noRedirect, func(path string) bool { return strings.HasPrefix(l.path, path) })
 }
 

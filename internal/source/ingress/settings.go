@@ -65,9 +65,9 @@ type settings struct {
 	upstreamHost  string
 	rewriteTarget string
 	useRegex      bool
-	// tls and balancing are how to talk to the Services.
-	tls       bool
-	balancing *appv1.LoadBalancing
+	// tls, http2 and balancing are how to talk to the Services.
+	tls, http2 bool
+	balancing  *appv1.LoadBalancing
 
 	aliases         []string
 	appRoot         string

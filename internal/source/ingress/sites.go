@@ -3,6 +3,7 @@ package ingress
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,8 +53,10 @@ type host struct {
 	locations []*location
 	// root takes what no location takes, nil: that is answered with 404. It is of the first Ingress of the host.
 	root *location
-	// secret is that of the certificate, empty if there is none.
-	secret types.NamespacedName
+	// secret is that of the certificate, empty if there is none, or that of all hosts. isSecure says that an Ingress asks
+	// for one.
+	secret   types.NamespacedName
+	isSecure bool
 	// guards are the Ingresses with annotations that restrict access to the whole host, by annotation.
 	guards hostSettings
 	// authority is who signs the certificates that clients are asked for.
@@ -184,12 +187,12 @@ func locations(settings *settings, rule *networkingv1.IngressRule) []*location {
 func (s *site) addTLS(settings *settings) {
 	for _, entry := range settings.ingress.Spec.TLS {
 		hosts := entry.Hosts
-		if entry.SecretName == "" {
-			settings.note(settings.name(), "tls for %s: name the Secret in secretName: what certificate nginx has by default is not known",
-				cmp.Or(strings.Join(hosts, ", "), "all hosts"))
+		if entry.SecretName == "" && s.Certificate.Name == "" {
+			const text = "tls for %s: name the Secret in secretName, or that of nginx's flag --default-ssl-certificate: " + certificateOfAll
+			settings.note(settings.name(), text, cmp.Or(strings.Join(hosts, ", "), "all hosts"))
 			continue
 		}
-		if len(hosts) == 0 {
+		if len(hosts) == 0 && entry.SecretName != "" {
 			for _, rule := range settings.ingress.Spec.Rules {
 				hosts = append(hosts, rule.Host)
 			}
@@ -200,14 +203,14 @@ func (s *site) addTLS(settings *settings) {
 			if !slices.ContainsFunc(hosts, func(name string) bool { return covers(name, h.name) }) || !settings.names(h) {
 				continue
 			}
-			used = true
+			used, h.isSecure = true, true
 			if h.secret.Name == "" {
 				h.secret = secret
-			} else if h.secret != secret {
+			} else if secret.Name != "" && h.secret != secret {
 				settings.note(settings.name(), "tls with Secret %s: %s has the certificate of Secret %s already", secret.Name, h, h.secret)
 			}
 		}
-		if !used {
+		if !used && secret.Name != "" {
 			settings.note(settings.name(), "tls with Secret %s: its hosts have no rule in the Ingress, so nginx ignores it", entry.SecretName)
 		}
 	}
@@ -232,11 +235,9 @@ func (s *site) ref(l *location, home string) *gatewayv1.HTTPBackendRef {
 		return nil
 	}
 	object := s.Services[types.NamespacedName{Namespace: l.ingress.Namespace, Name: service.Name}]
-	port := service.Port.Number
-	for i := 0; object != nil && i < len(object.Spec.Ports); i++ {
-		if service.Port.Name != "" && object.Spec.Ports[i].Name == service.Port.Name {
-			port = object.Spec.Ports[i].Port
-		}
+	port := s.portOf(l.ingress.Namespace, service)
+	if object != nil && object.Spec.Type == corev1.ServiceTypeExternalName {
+		l.note(l.name(), externalName, service.Name, object.Spec.ExternalName)
 	}
 	switch {
 	case !isServiceName(service.Name):
@@ -254,6 +255,20 @@ func (s *site) ref(l *location, home string) *gatewayv1.HTTPBackendRef {
 	ref.Name, ref.Port = gatewayv1.ObjectName(service.Name), &port
 	ref.Namespace = s.grant(home, l.ingress.Namespace, service.Name)
 	return ref
+}
+
+const externalName = "Service %s: it is of type ExternalName, so requests get 500: make a Service without a selector, and an EndpointSlice with the addresses of %s"
+
+// portOf returns the number of the port that an Ingress names, 0 if it is not known. nginx takes the first port of the
+// Service with that number, name or targetPort.
+func (t *translator) portOf(namespace string, service *networkingv1.IngressServiceBackend) int32 {
+	wanted := cmp.Or(service.Port.Name, strconv.Itoa(int(service.Port.Number)))
+	for _, port := range or(t.Services[types.NamespacedName{Namespace: namespace, Name: service.Name}], corev1.Service{}).Spec.Ports {
+		if port.Name == wanted || strconv.Itoa(int(port.Port)) == wanted || port.TargetPort.String() == wanted {
+			return port.Port
+		}
+	}
+	return service.Port.Number
 }
 
 // closeLocations closes the locations of hosts with guards, and of Services that policies are for or that have
