@@ -58,6 +58,7 @@ func (c *Controller) apply(ctx context.Context, wanted *evaluation) error {
 	shared, routes := map[string][]*desired{}, map[string][]*desired{} // by class and by host
 	for _, one := range wanted.objects {
 		switch {
+		case one.held:
 		case isShared(one.Subject): // settings come before their Gateway
 			shared[one.class.Name] = append(shared[one.class.Name], one)
 		case one.family == "":
@@ -272,7 +273,7 @@ func (c *Controller) cleanUp(ctx context.Context, wanted *evaluation) error {
 			switch {
 			case wanted.byName[subject] != nil, object.DeletionTimestamp != nil, wanted.waiting[object.Labels[source.LabelClass]] != "":
 				continue
-			case slices.ContainsFunc(wanted.faulty, func(f fault) bool { return isOf(object, f.Ingress) }):
+			case slices.ContainsFunc(wanted.faulty, func(f fault) bool { return f.keeps(object) }):
 				continue
 			case c.unneeded[subject].IsZero():
 				unneeded[subject] = now
@@ -293,10 +294,4 @@ func (c *Controller) cleanUp(ctx context.Context, wanted *evaluation) error {
 	return each(all, func(one unwanted) error {
 		return c.delete(ctx, c.dynamic.Resource(resources[one.Kind]).Namespace(one.Namespace), one.Subject, one.seen)
 	})
-}
-
-// isOf reports whether an object belongs to an Ingress, or may: of a Gateway's namespace, it is not known.
-func isOf(object *made, ingress *networkingv1.Ingress) bool {
-	return len(object.OwnerReferences) == 0 && object.Labels[source.LabelClass] == source.ClassOf(ingress) ||
-		slices.ContainsFunc(object.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == ingress.UID })
 }

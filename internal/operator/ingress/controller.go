@@ -65,6 +65,8 @@ type Controller struct {
 	recorder record.EventRecorder
 	inputs   Inputs
 	now      func() time.Time
+	// translate is source.Translate.
+	translate func(source.Input) *source.Result
 	// queue holds one key when there may be something to do.
 	queue workqueue.TypedRateLimitingInterface[string]
 	// ingresses, classes, configMaps and grants are read; made are the caches of what is made, by kind.
@@ -100,7 +102,7 @@ func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.E
 	all := informers.NewSharedInformerFactory(kube, 0)
 	home := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(inputs.Namespace))
 	c := &Controller{
-		kube: kube, dynamic: dynamic, recorder: recorder, inputs: inputs, now: now,
+		kube: kube, dynamic: dynamic, recorder: recorder, inputs: inputs, now: now, translate: source.Translate,
 		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 		ingresses: all.Networking().V1().Ingresses().Informer(), classes: all.Networking().V1().IngressClasses().Informer(),
 		configMaps: home.Core().V1().ConfigMaps().Informer(), grants: newGrants(dynamic), made: map[string]cache.SharedIndexInformer{},

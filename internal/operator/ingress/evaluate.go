@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"gateway/internal/operator/safely"
 	source "gateway/internal/source/ingress"
 )
 
@@ -37,12 +35,6 @@ type evaluation struct {
 	faulty []fault
 }
 
-// fault is an Ingress that makes the translation panic, and where.
-type fault struct {
-	*networkingv1.Ingress
-	cause error
-}
-
 // desired is an object as it should be.
 type desired struct {
 	source.Subject
@@ -53,6 +45,8 @@ type desired struct {
 	owners []*networkingv1.Ingress
 	// family is the same for routes that differ in their rules alone, host is their first one.
 	family, host string
+	// held says that it stays as it is, because of a faulty Ingress.
+	held bool
 }
 
 // note is one of an object of a class.
@@ -89,46 +83,31 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 		if e.waiting[class.Name] != "" {
 			continue
 		}
-		result, faulty := translate(source.Input{
+		result, faulty := c.translateSome(source.Input{
 			Ingresses: slices.DeleteFunc(slices.Clone(seen.ingresses), func(i *networkingv1.Ingress) bool { return source.ClassOf(i) != class.Name }),
 			Classes:   seen.classes, Services: seen.services, ConfigMaps: seen.configMaps, Configuration: configurations[class.Name],
 			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name,
 			Taken: taken, Serving: true, Grants: seen.grants, Routes: seen.routes,
 		})
 		e.faulty = append(e.faulty, faulty...)
-		if problem := c.foreign(result, class); problem != "" {
+		if problem := cmp.Or(c.foreign(result, class), c.unsure(class, faulty)); problem != "" {
 			e.waiting[class.Name] = problem
 			continue
 		}
 		for _, object := range result.Objects {
 			one := newDesired(object, class, result.Owners(object))
+			one.held = c.isHeld(one, faulty)
 			e.objects, e.byName[one.Subject], taken = append(e.objects, one), one, append(taken, one.Subject)
 			e.serve(object, one)
 		}
 		for _, one := range result.Notes {
 			e.notes = append(e.notes, note{one, class})
 		}
+		if len(faulty) > 0 {
+			taken = append(taken, c.madeOf(class.Name)...)
+		}
 	}
 	return e
-}
-
-// translate translates Ingresses without those that make it panic, which it returns.
-func translate(in source.Input) (result *source.Result, faulty []fault) {
-	var cause error
-	try := func(ingresses []*networkingv1.Ingress) (result *source.Result) {
-		some := in
-		some.Ingresses = ingresses
-		cause = cmp.Or(safely.Do(func() error { result = source.Translate(some); return nil }), cause)
-		return result
-	}
-	for all := in.Ingresses; ; {
-		if result = try(all); result != nil {
-			return result, faulty
-		}
-		// It is the last of the fewest with which it panics.
-		i := sort.Search(len(all)-1, func(i int) bool { return try(all[:i+1]) == nil })
-		faulty, all = append(faulty, fault{all[i], cause}), slices.Delete(slices.Clone(all), i, i+1)
-	}
 }
 
 // configurationOf returns the ConfigMap that a class names, nil if it names none, or why the class waits.
@@ -165,14 +144,22 @@ func (c *Controller) takenNames(waiting map[string]string) []source.Subject {
 			taken = append(taken, object)
 		}
 	}
+	for class := range waiting {
+		taken = append(taken, c.madeOf(class)...)
+	}
+	return taken
+}
+
+// madeOf returns the names of what was made of a class.
+func (c *Controller) madeOf(class string) (all []source.Subject) {
 	for kind, informer := range c.made {
 		for _, object := range list[*made](informer) {
-			if waiting[object.Labels[source.LabelClass]] != "" {
-				taken = append(taken, source.Subject{Kind: kind, Namespace: object.Namespace, Name: object.Name})
+			if object.Labels[source.LabelClass] == class {
+				all = append(all, source.Subject{Kind: kind, Namespace: object.Namespace, Name: object.Name})
 			}
 		}
 	}
-	return taken
+	return all
 }
 
 // isShared reports whether an object is a Gateway or its settings. With another name, it would have another address.
@@ -216,6 +203,32 @@ func newDesired(object source.Object, class *networkingv1.IngressClass, owners [
 	}
 	one.digest = digestOf(object)
 	return one
+}
+
+// hostnames are those of a route, "" for one without, or of the listeners of a ListenerSet.
+func (d *desired) hostnames() (all []string) {
+	var names []gatewayv1.Hostname
+	switch object := d.object.(type) {
+	case *gatewayv1.HTTPRoute:
+		names = object.Spec.Hostnames
+	case *gatewayv1.TLSRoute:
+		names = object.Spec.Hostnames
+	case *gatewayv1.ListenerSet:
+		for i := range object.Spec.Listeners {
+			if name := object.Spec.Listeners[i].Hostname; name != nil {
+				names = append(names, *name)
+			}
+		}
+	default:
+		return nil
+	}
+	for _, name := range names {
+		all = append(all, string(name))
+	}
+	if len(all) == 0 {
+		return []string{""}
+	}
+	return all
 }
 
 // body returns what to apply, without a resourceVersion.

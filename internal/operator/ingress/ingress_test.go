@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,16 +29,18 @@ import (
 
 const home = "gateways"
 
-// fixture is a Controller whose caches the test fills. The API server accepts everything that refuse has no error for.
+// fixture is a Controller whose caches the test fills. The API server accepts everything that refuse has no error for,
+// and that is based on what it has.
 type fixture struct {
 	*Controller
 	t        *testing.T
 	recorder *record.FakeRecorder
 	refuse   func(kind, namespace, name string) error
 
-	mu     sync.Mutex
-	writes []string
-	second time.Duration
+	mu      sync.Mutex
+	objects map[source.Subject]*unstructured.Unstructured
+	writes  []string
+	version int
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -46,7 +49,10 @@ func newFixture(t *testing.T) *fixture {
 	for _, made := range source.Kinds() {
 		kinds[made.Resource] = made.Kind + "List"
 	}
-	f := &fixture{t: t, recorder: record.NewFakeRecorder(100), refuse: func(string, string, string) error { return nil }}
+	f := &fixture{
+		t: t, recorder: record.NewFakeRecorder(100), refuse: func(string, string, string) error { return nil },
+		objects: map[source.Subject]*unstructured.Unstructured{}, version: 7,
+	}
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
 	objects.PrependReactor("*", "*", f.answer)
 	kube := kubefake.NewClientset()
@@ -64,35 +70,79 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) answer(action clienttesting.Action) (bool, runtime.Object, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kind := ""
+	subject := source.Subject{Namespace: action.GetNamespace()}
 	for _, made := range source.Kinds() {
 		if made.Resource == action.GetResource() {
-			kind = made.Kind
+			subject.Kind = made.Kind
 		}
 	}
+	gone := apierrors.NewNotFound(action.GetResource().GroupResource(), "")
+	conflict := apierrors.NewConflict(action.GetResource().GroupResource(), "", errors.New("it is another one"))
 	switch action := action.(type) {
+	case clienttesting.GetActionImpl:
+		if subject.Name = action.Name; f.objects[subject] == nil {
+			return true, nil, gone
+		}
+		return true, f.objects[subject], nil
 	case clienttesting.DeleteActionImpl:
-		f.writes = append(f.writes, fmt.Sprintf("delete %s %s/%s", kind, action.Namespace, action.Name))
+		subject.Name = action.Name
+		there, base := f.objects[subject], action.DeleteOptions.Preconditions
+		switch {
+		case there == nil:
+			return true, nil, gone
+		case *base.UID != there.GetUID() || *base.ResourceVersion != there.GetResourceVersion():
+			return true, nil, conflict
+		}
+		delete(f.objects, subject)
+		f.writes = append(f.writes, fmt.Sprintf("delete %s %s/%s", subject.Kind, subject.Namespace, subject.Name))
 		return true, nil, nil
 	case clienttesting.PatchActionImpl:
-		if err := f.refuse(kind, action.Namespace, action.Name); err != nil {
-			return true, nil, err
-		}
-		f.writes = append(f.writes, fmt.Sprintf("apply %s %s/%s", kind, action.Namespace, action.Name))
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(action.Patch); err != nil {
-			return true, nil, err
-		}
-		f.second += time.Second
-		object.SetCreationTimestamp(metav1.NewTime(time.Unix(2_000_000, 0).Add(f.second)))
-		object.SetUID(types.UID(action.Name))
-		object.SetResourceVersion("7")
-		object.SetGeneration(1)
-		kept, err := keep(object)
-		f.add(f.made[kind], kept)
-		return true, object, err
+		subject.Name = action.Name
+		return f.apply(subject, action.Patch, conflict)
 	}
 	return true, nil, errors.New("not expected")
+}
+
+// apply applies an object, unless there is another one than its resourceVersion tells.
+func (f *fixture) apply(subject source.Subject, patch []byte, conflict error) (bool, runtime.Object, error) {
+	if err := f.refuse(subject.Kind, subject.Namespace, subject.Name); err != nil {
+		return true, nil, err
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(patch); err != nil {
+		return true, nil, err
+	}
+	f.version++
+	there := f.objects[subject]
+	switch {
+	case there == nil && object.GetUID() != "", there != nil && object.GetResourceVersion() != "" && object.GetResourceVersion() != there.GetResourceVersion():
+		return true, nil, conflict
+	case there != nil:
+		object.SetCreationTimestamp(there.GetCreationTimestamp())
+		object.SetUID(there.GetUID())
+		object.SetGeneration(there.GetGeneration() + 1)
+	default:
+		object.SetCreationTimestamp(metav1.NewTime(time.Unix(2_000_000, 0).Add(time.Duration(f.version) * time.Second)))
+		object.SetUID(types.UID(fmt.Sprint(subject, f.version)))
+		object.SetGeneration(1)
+	}
+	object.SetResourceVersion(strconv.Itoa(f.version))
+	f.objects[subject] = object
+	f.writes = append(f.writes, fmt.Sprintf("apply %s %s/%s", subject.Kind, subject.Namespace, subject.Name))
+	kept, err := keep(object)
+	f.add(f.made[subject.Kind], kept)
+	return true, object, err
+}
+
+// remove deletes an object that was made, and has the cache show that.
+func (f *fixture) remove(kind, namespace, name string) {
+	f.t.Helper()
+	delete(f.objects, source.Subject{Kind: kind, Namespace: namespace, Name: name})
+	object, _, _ := f.made[kind].GetStore().GetByKey(namespace + "/" + name)
+	if err := f.made[kind].GetStore().Delete(object); err != nil {
+		f.t.Fatal(err)
+	}
+	delete(f.applied, source.Subject{Kind: kind, Namespace: namespace, Name: name})
 }
 
 func (f *fixture) add(to cache.SharedIndexInformer, object any) {
@@ -138,6 +188,15 @@ func (f *fixture) expectWrites(want ...string) {
 	if got := f.sync(); !slices.Equal(got, want) {
 		f.t.Errorf("it writes\n%q, want\n%q", got, want)
 	}
+}
+
+// specs are those of what there is, by namespace and name.
+func (f *fixture) specs() map[string]string {
+	all := map[string]string{}
+	for subject, object := range f.objects {
+		all[subject.Namespace+"/"+subject.Name] = fmt.Sprint(object.Object["spec"])
+	}
+	return all
 }
 
 // events are those that were recorded.
@@ -196,12 +255,7 @@ func TestOrderOfRoutes(t *testing.T) {
 	f.addIngress("a", "one", nil, paths...)
 	f.expectWrites("apply Gateway gateways/web", "apply GatewayConfig gateways/web", "apply HTTPRoute a/web-one-test", "apply HTTPRoute a/web-one-test-02")
 	f.expectWrites()
-	routes := f.made["HTTPRoute"].GetStore()
-	first, _, _ := routes.GetByKey("a/web-one-test")
-	if err := routes.Delete(first); err != nil {
-		t.Fatal(err)
-	}
-	clear(f.applied)
+	f.remove("HTTPRoute", "a", "web-one-test")
 	f.expectWrites("apply HTTPRoute a/web-one-test", "apply HTTPRoute a/web-one-test-02", "delete HTTPRoute a/web-one-test-02")
 	f.expectWrites()
 }
@@ -212,7 +266,7 @@ func TestPanics(t *testing.T) {
 	one, two := f.addIngress("a", "one", nil, "/"), f.addIngress("a", "two", nil, "/")
 	f.sync()
 	var none *networkingv1.Ingress // it has no fields
-	result, faulty := translate(source.Input{Class: "web", Name: "web", Namespace: home, Ingresses: []*networkingv1.Ingress{one, none, two}})
+	result, faulty := f.translateSome(source.Input{Class: "web", Name: "web", Namespace: home, Ingresses: []*networkingv1.Ingress{one, none, two}})
 	if len(faulty) != 1 || faulty[0].Ingress != none || result.Ingresses != 2 {
 		t.Errorf("got %+v, and %+v", result, faulty)
 	}
@@ -234,10 +288,7 @@ func TestUnneeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.expectWrites("delete HTTPRoute a/web-one-test")
-	route, _, _ := f.made["HTTPRoute"].GetStore().GetByKey("a/web-one-test")
-	if err := f.made["HTTPRoute"].GetStore().Delete(route); err != nil {
-		t.Fatal(err)
-	}
+	f.remove("HTTPRoute", "a", "web-one-test")
 	f.expectWrites()
 	later := f.now().Add(settling)
 	f.now = func() time.Time { return later }

@@ -135,7 +135,7 @@ func (c *Controller) tell(seen *observed, wanted *evaluation) {
 	t.tellRefused(wanted)
 	for _, ingress := range seen.ingresses {
 		if of := wanted.served[ingress.UID]; of != nil {
-			t.tellProgrammed(ingress, of)
+			t.tellProgrammed(ingress, of, wanted)
 		}
 	}
 	c.told = t.told
@@ -194,10 +194,15 @@ func (t *teller) tellRefused(wanted *evaluation) {
 
 // tellProgrammed tells that all proxies run an Ingress, or what is wrong with its routes. After a start, it is not told
 // of an Ingress that has an address: it was.
-func (t *teller) tellProgrammed(ingress *networkingv1.Ingress, of *served) {
+func (t *teller) tellProgrammed(ingress *networkingv1.Ingress, of *served, wanted *evaluation) {
 	object := referTo("networking.k8s.io/v1", "Ingress", ingress)
 	var versions []string
 	for _, name := range of.routes {
+		if wanted.byName[name].held {
+			const message = "another Ingress of its host makes the operator panic: what was made of both stays as it is"
+			t.record(object, corev1.EventTypeWarning, event{eventWaiting, message}, message)
+			return
+		}
 		route := t.cached(name)
 		if route == nil {
 			return

@@ -1,0 +1,94 @@
+package ingress
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	source "gateway/internal/source/ingress"
+)
+
+// panicking makes the translation of an Ingress panic.
+func (f *fixture) panicking(faulty *networkingv1.Ingress) {
+	f.translate = func(in source.Input) *source.Result {
+		if slices.Contains(in.Ingresses, faulty) {
+			panic("a test")
+		}
+		return source.Translate(in)
+	}
+}
+
+// TestFaultyIngressKeepsItsHost: without a path that has guards, its requests would reach another Ingress of the host.
+func TestFaultyIngressKeepsItsHost(t *testing.T) {
+	f := newFixture(t)
+	admin := f.addIngress("a", "admin", limit, "/admin")
+	site, other := f.addIngress("a", "site", nil, "/"), f.addIngress("b", "other", nil, "/")
+	site.Spec.Rules[0].Host = admin.Spec.Rules[0].Host
+	f.sync()
+	guarded := f.specs()
+	f.panicking(admin)
+	f.expectWrites()
+	events := f.events()
+	for _, want := range []string{"it makes the operator panic, and what was made of it stays", "Waiting another Ingress of its host makes the operator panic"} {
+		if !strings.Contains(events, want) {
+			t.Errorf("no event has %q:\n%s", want, events)
+		}
+	}
+	// An edit of the host has to wait; others do not.
+	site.Spec.Rules[0].HTTP.Paths[0].Path = "/admin"
+	other.Spec.Rules[0].HTTP.Paths[0].Path = "/new"
+	f.expectWrites("apply HTTPRoute b/web-other-test")
+	if got := f.specs(); got["a/web-admin-test"] != guarded["a/web-admin-test"] || got["b/web-other-test"] == guarded["b/web-other-test"] {
+		t.Errorf("got %v, where it was %v", got, guarded)
+	}
+	// What the host needs stays, whatever becomes of its other Ingresses.
+	for range 2 {
+		if err := f.ingresses.GetStore().Delete(site); err != nil {
+			t.Fatal(err)
+		}
+		later := f.now().Add(2 * settling)
+		f.now = func() time.Time { return later }
+		f.expectWrites()
+	}
+	f.translate = source.Translate
+	f.expectWrites("apply HTTPRoute a/web-admin-test")
+}
+
+// TestFaultyIngressKeepsListeners: so do the certificates of its hosts, and what others need of it.
+func TestFaultyIngressKeepsListeners(t *testing.T) {
+	f := newFixture(t)
+	one, two := f.addIngress("a", "one", nil, "/"), f.addIngress("b", "two", nil, "/two")
+	one.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"one.test"}, SecretName: "one-tls"}}
+	two.Spec.Rules[0].Host = "one.test"
+	three := f.addIngress("a", "three", nil, "/")
+	three.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"three.test"}, SecretName: "three-tls"}}
+	f.sync()
+	for _, faulty := range []*networkingv1.Ingress{one, two} {
+		f.panicking(faulty)
+		f.expectWrites()
+	}
+	// A host with a name that is written in the same way takes none of its objects.
+	f.panicking(one)
+	same := f.addIngress("a", "same", nil, "/")
+	same.Spec.Rules[0].Host = "one-test"
+	f.expectWrites()
+}
+
+// TestFaultyIngressBesideGateways: a class with several Gateways stays as it is.
+func TestFaultyIngressBesideGateways(t *testing.T) {
+	f := newFixture(t)
+	certificates := map[string]string{source.Prefix + "auth-tls-secret": "a/ca"}
+	one, two := f.addIngress("a", "one", certificates, "/"), f.addIngress("b", "two", map[string]string{source.Prefix + "auth-tls-secret": "b/ca"}, "/")
+	for _, ingress := range []*networkingv1.Ingress{one, two} {
+		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{ingress.Name + ".test"}, SecretName: "tls"}}
+	}
+	f.sync()
+	f.panicking(one)
+	f.expectWrites()
+	if events := f.events(); !strings.Contains(events, "Warning Waiting it has several Gateways, and Ingress a/one makes the operator panic") {
+		t.Errorf("the events are\n%s", events)
+	}
+}
