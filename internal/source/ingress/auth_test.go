@@ -125,6 +125,10 @@ func TestPathsWithAuth(t *testing.T) {
 			fmt.Sprintf(ingressWithPath, "a", guard+"use-regex: \"true\"", "/a/(?!b)", "ImplementationSpecific"),
 			[]string{"(?i)/a/.* 503", "/ Service web"},
 		},
+		"such an expression, with passwords": {
+			fmt.Sprintf(ingressWithPath, "a", Prefix+"auth-type: basic, "+Prefix+"auth-secret: users, "+Prefix+"use-regex: \"true\"", "/a/(?!b)", "ImplementationSpecific"),
+			[]string{"(?i)/a/.* 503", "/ Service web"},
+		},
 	} {
 		if got := limits(convertText(t, test.guarded+fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix"))); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
