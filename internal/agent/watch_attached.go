@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -27,7 +28,7 @@ func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.Namespa
 			w.index.ChangeService(service.Namespace, service.Name)
 		}
 	}
-	changes.Resources = w.versions()
+	changes.Resources = w.versions(gateway)
 	if !isNew {
 		return
 	}
@@ -72,9 +73,12 @@ func (w *watcher) updateIndex(key objectKey, event event) bool {
 	return event.differs
 }
 
-// versions returns up to which version the objects are.
-func (w *watcher) versions() []appv1.ProxiedResource {
+// versions returns up to which version the objects are, and the attachments that are followed.
+func (w *watcher) versions(gateway *appv1.Gateway) []appv1.ProxiedResource {
 	var versions []appv1.ProxiedResource
+	if since := since(gateway); since != "" {
+		versions = append(versions, appv1.ProxiedResource{Resource: proxypod.ResourceAttachments, Namespace: w.namespace, ResourceVersion: since})
+	}
 	for namespace, watch := range w.namespaces {
 		for resource, informer := range watch.resources {
 			if !informer.counts || informer.newest == nil {
@@ -89,6 +93,16 @@ func (w *watcher) versions() []appv1.ProxiedResource {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource))
 	})
 	return versions
+}
+
+// since returns the version of a Gateway to which the newest of its attachments was written; "": it has none.
+func since(gateway *appv1.Gateway) (newest string) {
+	if gateway.Status.Attachments != nil {
+		for _, namespace := range gateway.Status.Attachments.Namespaces {
+			newest = later(newest, namespace.Since)
+		}
+	}
+	return newest
 }
 
 // attached returns the objects that belong to a Gateway.

@@ -11,7 +11,7 @@ import (
 // may have been under way.
 const manyRefusals = 2
 
-// guards are the resources that can be guards.
+// guards are the resources of the Gateway API that can be guards.
 var guards = []string{resourcePolicies, proxypod.ResourceFilters, proxypod.ResourceBackendPolicies}
 
 // guard is a resource that must be listed before objects of its namespace count.
@@ -19,7 +19,7 @@ var guards = []string{resourcePolicies, proxypod.ResourceFilters, proxypod.Resou
 // Without BackendTLSPolicies, traffic that must use TLS would be sent in plain text. So nothing counts before they are
 // listed, unless the API server does not know the resource. Without RouteFilters, requests that need one would get 500.
 // Without BackendPolicies, endpoints would get too many requests, or no PROXY protocol. So nothing counts before they
-// are listed either, unless this pod may not list them.
+// are listed either, unless this pod may not list them. The same is true of Services and EndpointSlices.
 type guard struct {
 	*watched
 	resource string
@@ -27,7 +27,7 @@ type guard struct {
 	refusals int64
 }
 
-// guard makes newly added resources wait for the policies and filters of the namespace, which may be new, too.
+// guard makes newly added resources wait for what else is in the namespace, which may be new, too.
 func (n *namespaceWatch) guard(added []string) {
 	for _, resource := range added {
 		if slices.Contains(guards, resource) {
@@ -38,6 +38,7 @@ func (n *namespaceWatch) guard(added []string) {
 				n.resources[resource].guards = append(n.resources[resource].guards, &guard{informer, of, -1})
 			}
 		}
+		n.resources[resource].guards = append(n.resources[resource].guards, &guard{n.services, "services", -1}, &guard{n.slices, "endpointslices", -1})
 	}
 }
 

@@ -31,8 +31,12 @@ type guardRig struct {
 	handlers map[string]*seenHandler
 }
 
+// newGuardRig returns a namespace whose Services and EndpointSlices have been seen.
 func newGuardRig() *guardRig {
-	return &guardRig{&namespaceWatch{resources: map[string]*watched{}}, map[string]*seenHandler{}}
+	r := &guardRig{&namespaceWatch{resources: map[string]*watched{}}, map[string]*seenHandler{}}
+	r.handlers[testServices], r.handlers[testSlices] = &seenHandler{synced: true}, &seenHandler{synced: true}
+	r.services, r.slices = &watched{handler: r.handlers[testServices]}, &watched{handler: r.handlers[testSlices]}
+	return r
 }
 
 // add follows resources that come at once.
@@ -60,6 +64,8 @@ const (
 	testRoutes   = "httproutes"
 	testFilters  = proxypod.ResourceFilters
 	testPolicies = resourcePolicies
+	testServices = "services"
+	testSlices   = "endpointslices"
 )
 
 // guardTests are what a namespace is told, step by step.
@@ -76,6 +82,18 @@ var guardTests = map[string]struct {
 			func(r *guardRig) { r.see(testPolicies) },
 		},
 		counts: []bool{false, false, false, true},
+	},
+	"Services and endpoints come late": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) {
+				r.handlers[testServices].synced, r.handlers[testSlices].synced = false, false
+				r.add(testRoutes)
+				r.see(testRoutes)
+			},
+			func(r *guardRig) { r.see(testServices) },
+			func(r *guardRig) { r.see(testSlices) },
+		},
+		counts: []bool{false, false, true},
 	},
 	"the first lists were refused": {
 		steps: []func(r *guardRig){
@@ -150,7 +168,8 @@ var guardTests = map[string]struct {
 	},
 }
 
-// TestGuards: routes count once the policies and filters are seen that came with them, or there are none to be seen.
+// TestGuards: routes count once the policies, filters, Services and endpoints are seen that came with them, or there are
+// none to be seen.
 func TestGuards(t *testing.T) {
 	for name, test := range guardTests {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,8 @@ type GatewayProxyStatus struct {
 	Addresses []NodeAddress `json:"addresses,omitempty"`
 
 	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
-	// All objects with this resourceVersion or a lower one are live.
+	// All objects with this resourceVersion or a lower one are live. Of "attachments", it is the newest since of the
+	// Gateway's status.attachments that the agent follows.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8192

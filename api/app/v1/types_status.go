@@ -134,6 +134,11 @@ type AttachedNamespace struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
 	Resources []string `json:"resources,omitempty"`
+
+	// The resourceVersion of the Gateway to which this was written. An agent reports the highest one that it follows.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Since string `json:"since,omitempty"`
 }
 
 // ListenerStatus is what was observed of a listener.

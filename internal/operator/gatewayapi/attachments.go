@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/logging"
 	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
@@ -53,6 +55,7 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 		bound, err := c.bind(ctx, own.Gateway, wanted)
 		errs = append(errs, err, c.publish(ctx, own.Gateway, bound))
 	}
+	maps.DeleteFunc(c.unbound, func(name types.NamespacedName, _ string) bool { return !keep[name] })
 	for _, obj := range c.inputs.Bindings.GetStore().List() {
 		binding := obj.(*rbacv1.RoleBinding)
 		if keep[nameOf(binding)] || binding.RoleRef.Name != clusterRole {
@@ -96,6 +99,15 @@ func namespacesOf(attachments *appv1.Attachments) []appv1.AttachedNamespace {
 		return nil
 	}
 	return attachments.Namespaces
+}
+
+// byName returns the namespaces that the agents of a Gateway are told of.
+func byName(gateway *appv1.Gateway) map[string]appv1.AttachedNamespace {
+	all := map[string]appv1.AttachedNamespace{}
+	for _, namespace := range namespacesOf(gateway.Status.Attachments) {
+		all[namespace.Name] = namespace
+	}
+	return all
 }
 
 // attachable is one of our Gateways, and what objects call it.
@@ -146,16 +158,38 @@ func (c *Controller) bind(
 	bound.Namespaces = nil
 	var errs []error
 	for _, namespace := range wanted.Namespaces {
-		isBound, err := true, error(nil)
+		isBound := true
 		if namespace.Name != gateway.Namespace {
+			var err error
 			isBound, err = c.bindNamespace(ctx, gateway, namespace.Name)
+			name := types.NamespacedName{Namespace: namespace.Name, Name: bindingName(gateway)}
+			errs = append(errs, c.noteUnbound(name, err))
 		}
 		if isBound || known[namespace.Name] {
 			bound.Namespaces = append(bound.Namespaces, namespace)
 		}
-		errs = append(errs, err)
 	}
 	return &bound, errors.Join(errs...)
+}
+
+// noteUnbound notes why a RoleBinding cannot be made, for the statuses of all routes that need its namespace, and looks
+// again later. It returns the error if it is enough to try again.
+func (c *Controller) noteUnbound(name types.NamespacedName, err error) error {
+	failure := children.Failure(err)
+	if failure == nil {
+		if err == nil && c.unbound[name] != "" {
+			delete(c.unbound, name)
+			c.queue.Add(rebuild)
+		}
+		return err
+	}
+	if c.unbound[name] != failure.Message {
+		logging.Errorf("Namespace %s is not served: %s", name.Namespace, failure.Message)
+		c.unbound[name] = failure.Message
+		c.queue.Add(rebuild)
+	}
+	c.queue.AddAfter(task{source.Object{Kind: kindBinding, Namespace: name.Namespace, Name: name.Name}, true}, lastRetry)
+	return nil
 }
 
 // bindNamespace makes the RoleBinding of a Gateway in another namespace as it should be, and reports whether that is
@@ -169,6 +203,11 @@ func (c *Controller) bindNamespace(
 		WithLabels(map[string]string{LabelAttached: "true", proxypod.LabelManagedBy: proxypod.FieldManager}).
 		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole))
 	obj, exists, _ := c.inputs.Bindings.GetStore().GetByKey(name.String()) // reading the cache never fails
+	if !exists && c.unbound[name] != "" {
+		if err = c.checkBinding(ctx, name, gateway.Name); errors.As(err, new(*children.NotOwnedError)) {
+			return false, err
+		}
+	}
 	if exists {
 		before := obj.(*rbacv1.RoleBinding)
 		subject := rbacv1.Subject{
@@ -187,26 +226,46 @@ func (c *Controller) bindNamespace(
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return true, nil // there is nothing to read soon
 	case apierrors.IsConflict(err) && !exists:
-		return false, c.checkBinding(ctx, name)
+		return false, c.checkBinding(ctx, name, gateway.Name)
 	}
 	return err == nil && exists, children.Failed(err, "apply RoleBinding", name)
 }
 
 // checkBinding returns why a RoleBinding that is in no cache cannot be made: the cache holds only what carries our
 // label, and only what has reached it. So the one of that name may be someone else's, or ours.
-func (c *Controller) checkBinding(ctx context.Context, name types.NamespacedName) error {
+func (c *Controller) checkBinding(ctx context.Context, name types.NamespacedName, gateway string) error {
 	current, err := c.Kube.RbacV1().RoleBindings(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
 	case err == nil && current.Labels[LabelAttached] == "":
-		return fmt.Errorf("RoleBinding %s exists and was not made by the operator: rename or delete it", name)
+		return &children.NotOwnedError{Kind: "RoleBinding", Namespace: name.Namespace, Name: name.Name, Gateway: gateway}
 	case err == nil || apierrors.IsNotFound(err):
 		err = children.ErrOutdated
 	}
 	return fmt.Errorf("failed to apply RoleBinding %s: %w", name, err)
 }
 
+// dated returns attachments in which each namespace that is new, or another one, tells to which version of the Gateway
+// it is written. So agents can report that they follow it.
+func dated(wanted *appv1.Attachments, gateway *appv1.Gateway) *appv1.Attachments {
+	if wanted == nil {
+		return nil
+	}
+	told := byName(gateway)
+	all := *wanted
+	all.Namespaces = slices.Clone(wanted.Namespaces)
+	for i := range all.Namespaces {
+		namespace := &all.Namespaces[i]
+		before := told[namespace.Name]
+		if namespace.Since = before.Since; !equality.Semantic.DeepEqual(*namespace, before) {
+			namespace.Since = gateway.ResourceVersion
+		}
+	}
+	return &all
+}
+
 // publish writes to status.attachments which objects belong to a Gateway.
 func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments) error {
+	wanted = dated(wanted, gateway)
 	if equality.Semantic.DeepEqual(gateway.Status.Attachments, wanted) {
 		return nil
 	}

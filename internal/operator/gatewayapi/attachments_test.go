@@ -36,6 +36,12 @@ metadata: {namespace: team, name: web.shop-gateway, labels: {app.example.com/att
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gateway-attached}
 subjects: [{kind: ServiceAccount, namespace: web, name: shop-gateway}]`
 
+// foreignBinding has the name of that, and somebody else made it.
+var foreignBinding = strings.Replace(binding, "labels: {app.example.com/attached: \"true\"}", "labels: {}", 1)
+
+// unreadableTeam is what it prevents.
+const unreadableTeam = "the proxies cannot read namespace team: RoleBinding team/web.shop-gateway exists and does not belong to Gateway shop: delete or rename one of them"
+
 const bindingInTeam = "patch rolebindings team/web.shop-gateway"
 
 // attached are the namespaces that the agents of Gateway shop are told.
@@ -90,19 +96,23 @@ func TestARoleBindingIsRepaired(t *testing.T) {
 	}
 }
 
-// TestANamespaceWithoutARoleBindingIsNotTold: the others are.
+// TestANamespaceWithoutARoleBindingIsNotTold: the others are. The statuses of its routes say why, and a look at
+// everything is not repeated for that.
 func TestANamespaceWithoutARoleBindingIsNotTold(t *testing.T) {
 	f := newFixture(t, shop)
 	f.put(other)
-	f.put(strings.Replace(binding, "labels: {app.example.com/attached: \"true\"}", "labels: {}", 1))
-	f.mustSync()
-	f.catchUp()
-	_, err := f.sync()
-	const want = "RoleBinding team/web.shop-gateway exists and was not made by the operator: rename or delete it"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	f.put(foreignBinding)
+	f.settleAll("a foreign RoleBinding")
 	f.expectAttached("web")
+	f.program("web", "shop")
+	f.settleAll("the proxies run")
+	f.expectConditions(routeKind("HTTPRoute"), "team", "api",
+		"parents[0] ResolvedRefs=False BackendNotFound: rules[0].backendRefs[0]: there is no Service team/api; "+unreadableTeam,
+		"parents[0] Programmed=False Pending: not all proxies watch namespace team yet")
+	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] ResolvedRefs=True ResolvedRefs", "parents[0] Programmed=True Programmed")
+	if f.later[rebuild] || len(f.later) != 1 {
+		t.Errorf("what is looked at later is %v", f.later)
+	}
 
 	// What agents have been told stays while its RoleBinding cannot be renewed.
 	f.remove(roleBindings, "team", "web.shop-gateway")

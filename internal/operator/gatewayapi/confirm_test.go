@@ -42,7 +42,7 @@ spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}`)
 		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "second", Labels: proxypod.SelectorLabels("shop")},
 		Status: appv1.GatewayProxyStatus{
 			Gateway:   appv1.ProxiedGateway{Name: "shop", UID: f.ownGateway("web", "shop").UID},
-			Resources: []appv1.ProxiedResource{{Resource: "httproutes", Namespace: "web", ResourceVersion: "1"}},
+			Resources: []appv1.ProxiedResource{{Resource: "httproutes", Namespace: "web", ResourceVersion: "1"}}, // an older one
 		},
 	}
 	f.putObject(ownKind("GatewayProxy"), second)

@@ -87,8 +87,10 @@ type Controller struct {
 
 	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused what the API
 	// server has against one, and versions the newest generation of each object.
-	applied  map[types.NamespacedName]applied
-	refused  map[types.NamespacedName]string
+	applied map[types.NamespacedName]applied
+	refused map[types.NamespacedName]string
+	// unbound are the RoleBindings that cannot be made, and why.
+	unbound  map[types.NamespacedName]string
 	versions map[source.Object]*version
 	// index, compilers and seen keep what was made of objects. isIncomplete says that nobody knows which of it is done.
 	// faults are the objects that make the evaluation panic.
@@ -112,7 +114,8 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			workqueue.NewTypedItemExponentialFailureRateLimiter[source.Object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{}, quiet: map[source.Object]bool{},
 		pending: map[source.Object]write{}, written: map[source.Object]written{},
-		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{}, versions: map[source.Object]*version{},
+		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{},
+		unbound: map[types.NamespacedName]string{}, versions: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {

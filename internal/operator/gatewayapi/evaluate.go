@@ -197,6 +197,11 @@ func (c *Controller) result(seen *observed, isAll bool) *evaluation {
 	problems := func(plane source.Parent, route source.Object) []model.Problem {
 		return c.compilers[plane].problems[route]
 	}
+	for id := range result.objects {
+		if version := c.versions[id]; version != nil {
+			version.next()
+		}
+	}
 	result.status = translated.StatusOf(result.objects, problems, seen)
 	return result
 }

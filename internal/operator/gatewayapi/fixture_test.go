@@ -322,6 +322,9 @@ func (f *fixture) program(namespace, name string) {
 		},
 		Status: appv1.GatewayProxyStatus{
 			Gateway: appv1.ProxiedGateway{Name: name, UID: own.UID}, ObservedGeneration: own.Generation,
+			Resources: []appv1.ProxiedResource{{
+				Resource: proxypod.ResourceAttachments, Namespace: namespace, ResourceVersion: fmt.Sprint(f.version),
+			}},
 		},
 	}
 	for kind := range kinds {

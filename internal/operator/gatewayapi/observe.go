@@ -29,8 +29,9 @@ type observed struct {
 	controller *Controller
 	// own are our Gateways by the Gateway that they are for, or that routes name.
 	own map[source.Parent]*appv1.Gateway
-	// live is what their proxies run.
+	// live is what their proxies run, and told the namespaces that their agents are told of.
 	live map[source.Parent]status.Live
+	told map[source.Parent]map[string]appv1.AttachedNamespace
 	// foreign are the names of Gateways that are in the way of those that have to be made.
 	foreign map[source.Parent]string
 	// unknown are the Gateways and ListenerSets that could not be evaluated: what there is for them stays as it is.
@@ -65,7 +66,13 @@ type version struct {
 	object metav1.Object
 	// confirmed are the data planes whose proxies all run the generation, by what the API server had.
 	confirmed map[source.Parent]bool
+	// live are the data planes at which the object is live by this evaluation, with all that it needs, and before the same
+	// by the one before; nil: there was none.
+	live, before map[source.Parent]bool
 }
+
+// next begins an evaluation. Where an object does not belong to a data plane, nobody asks, and it is not live.
+func (v *version) next() { v.before, v.live = v.live, map[source.Parent]bool{} }
 
 // of reports whether it is that of an object as it is.
 func (v *version) of(object metav1.Object) bool {
@@ -81,7 +88,7 @@ func (o *observed) begin(ctx context.Context) {
 func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	o := &observed{
 		controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{},
-		names: map[cache.ObjectName]bool{},
+		names: map[cache.ObjectName]bool{}, told: map[source.Parent]map[string]appv1.AttachedNamespace{},
 	}
 	c.seen = o
 	o.begin(ctx)
@@ -136,7 +143,7 @@ func (c *Controller) noteVersion(id source.Object, object metav1.Object) {
 	case c.versions[id].of(object):
 		c.versions[id].object = object
 	default:
-		c.versions[id] = &version{object.GetResourceVersion(), object, map[source.Parent]bool{}}
+		c.versions[id] = &version{first: object.GetResourceVersion(), object: object, confirmed: map[source.Parent]bool{}}
 	}
 }
 
@@ -228,7 +235,10 @@ func (o *observed) addLive(parent source.Parent, own *appv1.Gateway) error {
 	for _, obj := range found {
 		reports = append(reports, obj.(*appv1.GatewayProxy))
 	}
-	o.own[parent], o.live[parent] = own, status.LiveOf(own, slices, reports)
+	if o.own[parent] != own {
+		o.own[parent], o.told[parent] = own, byName(own)
+	}
+	o.live[parent] = status.LiveOf(own, slices, reports)
 	return nil
 }
 
@@ -291,41 +301,4 @@ func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddr
 		addresses = append(addresses, gatewayv1.GatewayStatusAddress{Type: ptr.To(gatewayv1.AddressType(address.Type)), Value: address.Value})
 	}
 	return addresses
-}
-
-// Object reports whether all proxies of a data plane run an object. Before it does so for the first time for a
-// generation, it asks the API server: the caches may lack a pod that is about to receive traffic.
-func (o *observed) Object(parent source.Parent, resource string, object metav1.Object, of source.Object) bool {
-	version := o.controller.versions[source.Object{Kind: source.KindOf(resource), Namespace: object.GetNamespace(), Name: object.GetName()}]
-	if version.confirmed[parent] {
-		return true
-	}
-	isLive := func(live status.Live) bool { return live.Has(resource, object.GetNamespace(), version.first) }
-	if !isLive(o.live[parent]) || !isLive(o.liveNow(parent)) {
-		if o.waiting[parent] == nil {
-			o.waiting[parent] = map[source.Object]bool{}
-		}
-		o.waiting[parent][of] = true
-		return false
-	}
-	version.confirmed[parent] = true
-	return true
-}
-
-// liveNow returns what the proxies of a data plane run, by the API server. It asks once for all objects.
-func (o *observed) liveNow(parent source.Parent) status.Live {
-	live, ok := o.read[parent]
-	if ok {
-		return live
-	}
-	begin := time.Now()
-	slices, reports, err := children.ListProxies(o.ctx, o.controller.Kube, o.controller.Gateways, o.own[parent])
-	o.reading += time.Since(begin)
-	if err != nil {
-		o.readErr = errors.Join(o.readErr, err)
-	} else {
-		live = status.LiveOf(o.own[parent], slices, reports)
-	}
-	o.read[parent] = live
-	return live
 }

@@ -99,6 +99,8 @@ func TestAPendingStatusWaits(t *testing.T) {
 	}{
 		{"the proxies do not run it", shop, func(*fixture) {}, 0, 1, "parents[0] Programmed=False Pending: its proxies do not run yet"},
 		{"the proxies run it meanwhile", shop, func(f *fixture) {
+			f.catchUp()
+			must(f.t, f.syncOnce(context.Background())) // the agents are told of the namespace
 			f.program("web", "shop")
 			f.catchUp()
 			must(f.t, f.syncOnce(context.Background()))

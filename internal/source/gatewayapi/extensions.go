@@ -9,7 +9,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
-	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
 
@@ -163,14 +162,4 @@ func (p *plane) fix(object Object) {
 // isForRequests reports whether listeners of a protocol take requests.
 func isForRequests(protocol string) bool {
 	return protocol == model.ProtocolHTTP || protocol == model.ProtocolHTTPS
-}
-
-// pendingFilters says why the RouteFilters of a route are not live yet at a data plane.
-func (t *translator) pendingFilters(p *plane, r *route) verdict {
-	for _, filter := range r.filters {
-		if !t.live.Object(p.parent, proxypod.ResourceFilters, filter, r.id) {
-			return verdict{reason: string(gatewayv1.GatewayReasonPending), message: "not all proxies run " + kindFilter + " " + filter.Name + " yet"}
-		}
-	}
-	return verdict{}
 }

@@ -11,15 +11,17 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// liveBut says that everything is live but the objects of a resource with certain names.
+// liveBut says that everything is live but an object that others use.
 type liveBut struct {
 	allLive
-	resource string
-	names    []string
+	object gatewayapi.Object
 }
 
-func (l liveBut) Object(_ gatewayapi.Parent, resource string, object metav1.Object, _ gatewayapi.Object) bool {
-	return resource != l.resource || !slices.Contains(l.names, object.GetName())
+func (l liveBut) Missing(_ gatewayapi.Parent, needs gatewayapi.Needs) string {
+	if slices.Contains(needs.Uses, l.object) {
+		return "it is missing"
+	}
+	return ""
 }
 
 // TestRouteFiltersHaveToBeLive: a route is Programmed once the RouteFilters are live that it names, also if it was
@@ -34,10 +36,10 @@ func TestRouteFiltersHaveToBeLive(t *testing.T) {
 		}}
 	}
 	for name, want := range map[string]metav1.ConditionStatus{"office": metav1.ConditionFalse, "both": metav1.ConditionFalse, "empty": metav1.ConditionTrue} {
-		live := liveBut{resource: "routefilters", names: []string{name}}
+		live := liveBut{object: gatewayapi.Object{Kind: "RouteFilter", Namespace: "team", Name: name}}
 		parents := gatewayapi.Translate(objects).Status(nil, live).Routes[gatewayapi.Object{Kind: "HTTPRoute", Namespace: "team", Name: "good"}]
 		c := meta.FindStatusCondition(parents[0].Conditions, "Programmed")
-		if c == nil || c.Status != want || want == metav1.ConditionFalse && c.Message != "not all proxies run RouteFilter "+name+" yet" {
+		if c == nil || c.Status != want || want == metav1.ConditionFalse && c.Message != "it is missing" {
 			t.Errorf("without %s, Programmed is %+v, want %s", name, c, want)
 		}
 	}

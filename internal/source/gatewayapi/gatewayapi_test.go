@@ -157,8 +157,9 @@ func parse[T any](t *testing.T, document []byte) *T {
 // allLive says that everything is live.
 type allLive struct{}
 
-func (allLive) Plane(gatewayapi.Parent) (live bool, reason, message string)             { return true, "", "" }
-func (allLive) Object(gatewayapi.Parent, string, metav1.Object, gatewayapi.Object) bool { return true }
+func (allLive) Plane(gatewayapi.Parent) (live bool, reason, message string) { return true, "", "" }
+func (allLive) Missing(gatewayapi.Parent, gatewayapi.Needs) string          { return "" }
+func (allLive) Unreadable(gatewayapi.Parent, string) string                 { return "" }
 func (allLive) Addresses(gatewayapi.Parent) []gatewayv1.GatewayStatusAddress {
 	return []gatewayv1.GatewayStatusAddress{{Value: "192.0.2.1"}}
 }

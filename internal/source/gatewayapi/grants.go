@@ -11,7 +11,7 @@ import (
 type reference struct{ group, kind, namespace string }
 
 // isGranted reports whether an object may refer to one of Kubernetes itself with a kind, namespace and name: both
-// are in one namespace, or a ReferenceGrant allows it.
+// are in one namespace, or a ReferenceGrant allows it. The route that is translated uses the oldest that does.
 func (t *translator) isGranted(from reference, kind, namespace, name string) bool {
 	if from.namespace == namespace {
 		return true
@@ -23,7 +23,11 @@ func (t *translator) isGranted(from reference, kind, namespace, name string) boo
 	isTo := func(to gatewayv1.ReferenceGrantTo) bool {
 		return to.Group == corev1.GroupName && string(to.Kind) == kind && string(or(to.Name, gatewayv1.ObjectName(name))) == name
 	}
-	return slices.ContainsFunc(t.Grants, func(grant *gatewayv1.ReferenceGrant) bool {
+	i := slices.IndexFunc(t.Grants, func(grant *gatewayv1.ReferenceGrant) bool {
 		return grant.Namespace == namespace && slices.ContainsFunc(grant.Spec.From, isFrom) && slices.ContainsFunc(grant.Spec.To, isTo)
 	})
+	if i >= 0 && t.translating != nil {
+		t.translating.use(idOf(kindGrant, t.Grants[i]))
+	}
+	return i >= 0
 }

@@ -70,6 +70,7 @@ func (x *Index) Replace(objects Objects) {
 		x.filters[idOf(kindFilter, filter)] = filter
 	}
 	x.Policies, x.BackendPolicies, x.Telemetry = sorted(x.Policies), sorted(x.BackendPolicies), sorted(x.Telemetry)
+	x.Grants = sorted(x.Grants)
 	x.indexPolicies()
 	gone := maps.Clone(x.routes)
 	objects.Each(func(kind string, object metav1.Object) {

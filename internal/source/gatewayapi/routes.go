@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 	"gateway/internal/rules"
 )
@@ -29,8 +28,8 @@ type route struct {
 	rules     []model.Rule
 	// backends are the Service ports that it refers to.
 	backends []model.Backend
-	// filters are the RouteFilters that its rules have.
-	filters []*appv1.RouteFilter
+	// uses are the RouteFilters that its rules have, and the ReferenceGrants of its backends.
+	uses []Object
 	// dependsOn are the objects that it was translated with.
 	dependsOn []Object
 	// refused is what is wrong with the whole of it, resolved with its references.

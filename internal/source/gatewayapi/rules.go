@@ -1,8 +1,6 @@
 package gatewayapi
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -95,8 +93,8 @@ func (t *translator) extension(r *route, ref gatewayv1.LocalObjectReference) (*a
 			kindFilter, appv1.GroupName, ref.Kind, ref.Group)
 	case filter == nil:
 		problem.no(gatewayv1.RouteReasonBackendNotFound, "there is no %s %s/%s", kindFilter, r.GetNamespace(), ref.Name)
-	case !slices.Contains(r.filters, filter):
-		r.filters = append(r.filters, filter)
+	default:
+		r.use(idOf(kindFilter, filter))
 	}
 	return filter, problem
 }

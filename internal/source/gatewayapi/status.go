@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -34,18 +33,6 @@ type Status struct {
 
 // Object is an object of the Gateway API.
 type Object struct{ Kind, Namespace, Name string }
-
-// Live answers what is live.
-type Live interface {
-	// Plane reports whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A
-	// data plane without an address is live.
-	Plane(Parent) (live bool, reason, message string)
-	// Addresses are where a data plane can be reached.
-	Addresses(Parent) []gatewayv1.GatewayStatusAddress
-	// Object reports whether all proxies of a data plane do what an object says, by its newest version. status is the
-	// object whose status depends on that.
-	Object(plane Parent, resource string, object metav1.Object, status Object) bool
-}
 
 // Status returns the status of all objects. problems are those of compiling the models. Requests for the parts with
 // problems get an error.
@@ -169,7 +156,7 @@ func (t *translator) classConditions(class *gatewayv1.GatewayClass) []metav1.Con
 func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	generation := p.gateway.Generation
 	status := gatewayv1.GatewayStatus{Addresses: t.live.Addresses(p.parent)}
-	pending := t.pending(p, kindGateway, p.gateway, p.gateway.Status.Conditions)
+	pending := t.pending(p, needs(kindGateway, p.gateway, p.gateway.Status.Conditions))
 	own := t.parents[p.parent].listeners
 	for _, l := range own {
 		status.Listeners = append(status.Listeners, gatewayv1.ListenerStatus{
@@ -221,25 +208,6 @@ func (p *plane) unusable(addresses []gatewayv1.GatewayStatusAddress, pending ver
 			cmp.Or(pending.message, "look at its events"))
 	}
 	return v
-}
-
-// pending returns why an object of a data plane is not live yet. A generation that was live stays live when proxies
-// start: they begin with the present objects.
-func (t *translator) pending(p *plane, kind string, object metav1.Object, before []metav1.Condition) verdict {
-	live, reason, message := t.live.Plane(p.parent)
-	switch {
-	case !live:
-		return verdict{reason: reason, message: message}
-	case isProgrammed(before, object.GetGeneration()), t.live.Object(p.parent, resources[kind], object, idOf(kind, object)):
-		return verdict{}
-	}
-	return verdict{reason: string(gatewayv1.GatewayReasonPending), message: "not all proxies run it yet"}
-}
-
-func isProgrammed(conditions []metav1.Condition, generation int64) bool {
-	c := meta.FindStatusCondition(conditions, string(gatewayv1.GatewayConditionProgrammed))
-	return c != nil && c.ObservedGeneration == generation &&
-		(c.Status == metav1.ConditionTrue || c.Reason == string(gatewayv1.GatewayReasonAddressNotAssigned))
 }
 
 // accepted returns whether a Gateway is accepted, and why it cannot be programmed. One valid listener is enough.
@@ -317,8 +285,10 @@ func (t *translator) setStatus(p *parent) gatewayv1.ListenerSetStatus {
 		accepted.no(gatewayv1.ListenerSetReasonParentNotAccepted, "the Gateway is not accepted")
 	}
 	status.Conditions = []metav1.Condition{condition(gatewayv1.ListenerSetConditionAccepted, generation, accepted)}
-	pending := t.pending(p.plane, kindListenerSet, p.set, p.set.Status.Conditions)
-	programmed := accepted
+	programmed, pending := accepted, verdict{}
+	if p.allowed {
+		pending = t.pending(p.plane, p.needs())
+	}
 	if programmed.reason == "" {
 		programmed = pending
 	}

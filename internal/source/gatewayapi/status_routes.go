@@ -38,9 +38,13 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 		if r.isUnsupported() {
 			accepted.no(gatewayv1.RouteReasonUnsupportedValue, "requests are answered with 500: %s", strings.Join(dropped, "; "))
 		}
+		resolved := a.resolved
+		if a.accepted.reason == "" {
+			t.unreadable(a.parent.plane, r, &resolved)
+		}
 		conditions := []metav1.Condition{
 			condition(gatewayv1.RouteConditionAccepted, generation, accepted),
-			condition(gatewayv1.RouteConditionResolvedRefs, generation, a.resolved),
+			condition(gatewayv1.RouteConditionResolvedRefs, generation, resolved),
 		}
 		if len(dropped) > 0 && accepted.reason == "" {
 			conditions = append(conditions, metav1.Condition{
@@ -53,10 +57,7 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 			conditions = append(conditions, inShadow(generation, strings.Join(shadow, "; ")))
 		}
 		if a.accepted.reason == "" {
-			pending := t.pending(a.parent.plane, r.kind, r.Object, r.conditionsAt(a.ref))
-			if pending.reason == "" {
-				pending = t.pendingFilters(a.parent.plane, r)
-			}
+			pending := t.pending(a.parent.plane, t.needsAt(a, r))
 			conditions = append(conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, pending))
 		}
 		parents = append(parents, gatewayv1.RouteParentStatus{ParentRef: a.ref, ControllerName: ControllerName, Conditions: conditions})
@@ -125,7 +126,7 @@ func (t *translator) backendPolicyStatus(policy *appv1.BackendPolicy, uses []use
 		accepted := use.accepted(verdict{})
 		programmed := accepted
 		if accepted.reason == "" {
-			programmed = t.pending(use.plane, kindBackendPolicy, policy, conditionsAt(policy, ancestor.AncestorRef))
+			programmed = t.pending(use.plane, needs(kindBackendPolicy, policy, conditionsAt(policy, ancestor.AncestorRef)))
 		}
 		ancestor.Conditions = []metav1.Condition{
 			condition(gatewayv1.PolicyConditionAccepted, policy.Generation, accepted),

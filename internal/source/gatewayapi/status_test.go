@@ -18,7 +18,12 @@ type lagging struct {
 	addresses []gatewayv1.GatewayStatusAddress
 }
 
-func (lagging) Object(gatewayapi.Parent, string, metav1.Object, gatewayapi.Object) bool { return false }
+func (lagging) Missing(_ gatewayapi.Parent, needs gatewayapi.Needs) string {
+	if needs.WasLive {
+		return ""
+	}
+	return "not all proxies run it yet"
+}
 
 func (l lagging) Addresses(gatewayapi.Parent) []gatewayv1.GatewayStatusAddress { return l.addresses }
 

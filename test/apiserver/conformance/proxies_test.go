@@ -303,10 +303,11 @@ func (s *cluster) Addresses(parent gatewayapi.Parent) []gatewayv1.GatewayStatusA
 	return nil
 }
 
-// Object says that all objects are live.
-func (s *cluster) Object(gatewayapi.Parent, string, metav1.Object, gatewayapi.Object) bool {
-	return true
-}
+// Missing says that all objects are live.
+func (s *cluster) Missing(gatewayapi.Parent, gatewayapi.Needs) string { return "" }
+
+// Unreadable says that all namespaces can be read.
+func (s *cluster) Unreadable(gatewayapi.Parent, string) string { return "" }
 
 // merge returns wanted conditions with the times of those that do not change.
 func merge(before, wanted []metav1.Condition) []metav1.Condition {

@@ -1,0 +1,122 @@
+package gatewayapi
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/operator/children"
+	"gateway/internal/operator/status"
+	"gateway/internal/proxypod"
+	source "gateway/internal/source/gatewayapi"
+)
+
+// Missing returns what not all proxies of a data plane run yet of the needs of an object, "" if they run all of it. An
+// object that was live stays so: new proxies begin with the present objects.
+func (o *observed) Missing(plane source.Parent, needs source.Needs) string {
+	version := o.controller.versions[needs.Object]
+	stays := version.before[plane] || version.live[plane] || version.before == nil && needs.WasLive
+	missing := ""
+	if live, _, _ := o.Plane(plane); live {
+		missing = o.missing(plane, needs, stays)
+	} else if !stays {
+		return ""
+	}
+	if version.live[plane] = missing == ""; missing == "" {
+		return ""
+	}
+	if o.waiting[plane] == nil {
+		o.waiting[plane] = map[source.Object]bool{}
+	}
+	o.waiting[plane][needs.Object] = true
+	return missing
+}
+
+func (o *observed) missing(plane source.Parent, needs source.Needs, stays bool) string {
+	once := append([]source.Object{needs.Object}, needs.Parents...)
+	for i, object := range slices.Concat(once, needs.Uses) {
+		isDone := stays && i < len(once) || o.runs(plane, object, stays)
+		switch {
+		case !isDone && i == 0:
+			return "not all proxies run it yet"
+		case !isDone:
+			return "not all proxies run " + object.Kind + " " + object.Name + " yet"
+		case !o.isAttached(plane, object, needs, stays):
+			return "not all proxies watch namespace " + object.Namespace + " yet"
+		}
+	}
+	return ""
+}
+
+// isAttached reports whether the agents of a data plane have been told to watch where an object is, and follow that.
+func (o *observed) isAttached(plane source.Parent, object source.Object, needs source.Needs, stays bool) bool {
+	if object.Kind == "Gateway" { // they watch theirs without being told
+		return true
+	}
+	namespace := o.told[plane][object.Namespace]
+	if !slices.Contains(namespace.Resources, resourceOfKind(object.Kind)) {
+		return false
+	}
+	isSelected := object != needs.Object || needs.Labels == nil || maps.Equal(namespace.Labels, needs.Labels)
+	return stays || isSelected && (namespace.Since == "" || o.has(plane, proxypod.ResourceAttachments, o.own[plane].Namespace, namespace.Since))
+}
+
+// runs reports whether all proxies of a data plane run the generation of an object. isKnown says that they still do if
+// they did.
+func (o *observed) runs(plane source.Parent, object source.Object, isKnown bool) bool {
+	version := o.controller.versions[object]
+	switch {
+	case version == nil:
+		return false
+	case isKnown && version.confirmed[plane]:
+		return true
+	}
+	version.confirmed[plane] = o.has(plane, resourceOfKind(object.Kind), object.Namespace, version.first)
+	return version.confirmed[plane]
+}
+
+// has reports whether all proxies of a data plane run a resource of a namespace up to a version. Before it says so, it
+// asks the API server: the caches may lack a pod that is about to receive traffic.
+func (o *observed) has(plane source.Parent, resource, namespace, version string) bool {
+	return o.live[plane].Has(resource, namespace, version) && o.liveNow(plane).Has(resource, namespace, version)
+}
+
+// resourceOfKind returns the resource of a kind that proxies run objects of.
+func resourceOfKind(kind string) string {
+	switch kind {
+	case kindFilter:
+		return proxypod.ResourceFilters
+	case kindPolicy:
+		return proxypod.ResourceBackendPolicies
+	}
+	return resourceOf[kind]
+}
+
+// Unreadable returns why the proxies of a data plane may not read a namespace, "" if nothing is known.
+func (o *observed) Unreadable(plane source.Parent, namespace string) string {
+	if own := o.own[plane]; own != nil {
+		return o.controller.unbound[types.NamespacedName{Namespace: namespace, Name: bindingName(own)}]
+	}
+	return ""
+}
+
+// liveNow returns what the proxies of a data plane run, by the API server. It asks once for all objects.
+func (o *observed) liveNow(parent source.Parent) status.Live {
+	live, ok := o.read[parent]
+	if ok {
+		return live
+	}
+	begin := time.Now()
+	slices, reports, err := children.ListProxies(o.ctx, o.controller.Kube, o.controller.Gateways, o.own[parent])
+	o.reading += time.Since(begin)
+	if err != nil {
+		o.readErr = errors.Join(o.readErr, err)
+	} else {
+		live = status.LiveOf(o.own[parent], slices, reports)
+	}
+	o.read[parent] = live
+	return live
+}

@@ -1,0 +1,142 @@
+package gatewayapi
+
+import (
+	"strings"
+	"testing"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// teamService is a Service of another namespace, which routes of namespace web may refer to.
+const teamService = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: team, name: api}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: {namespace: team, name: backends}
+spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: web}], to: [{group: '', kind: Service}]}`
+
+// toTeam is the route of shop with a backend in namespace team.
+var toTeam = strings.Replace(route, "backendRefs: [{name: api", "backendRefs: [{namespace: team, name: api", 1)
+
+// run has the only proxy run all there is, as the caches of its agent have it: with the attachments from before, if the
+// agent does not follow those of now yet.
+func (f *fixture) run(behind bool) {
+	f.t.Helper()
+	before := ""
+	for _, object := range f.list(ownKind("GatewayProxy")) {
+		before = object.(*appv1.GatewayProxy).Status.Resources[0].ResourceVersion
+	}
+	f.program("web", "shop")
+	for _, object := range f.list(ownKind("GatewayProxy")) {
+		if report := object.(*appv1.GatewayProxy); behind {
+			report.Status.Resources[0].ResourceVersion = before
+			f.putObject(ownKind("GatewayProxy"), report)
+		}
+	}
+	f.settle()
+}
+
+// without has the reports of proxies leave out a resource of a namespace.
+func (f *fixture) without(resource, namespace string) {
+	f.t.Helper()
+	for _, object := range f.list(ownKind("GatewayProxy")) {
+		report, kept := object.(*appv1.GatewayProxy), []appv1.ProxiedResource(nil)
+		for _, r := range report.Status.Resources {
+			if r.Resource != resource || r.Namespace != namespace {
+				kept = append(kept, r)
+			}
+		}
+		report.Status.Resources = kept
+		f.putObject(ownKind("GatewayProxy"), report)
+	}
+}
+
+func (f *fixture) expectRoute(want ...string) {
+	f.t.Helper()
+	for i := range want {
+		want[i] = "parents[0] " + want[i]
+	}
+	f.expectConditions(routeKind("HTTPRoute"), "web", "api", want...)
+}
+
+// TestARouteWaitsForANewNamespace: until its agent has seen the ReferenceGrant there, a proxy answers 500.
+func TestARouteWaitsForANewNamespace(t *testing.T) {
+	f := newFixture(t, shop+"\n---"+teamService)
+	f.settle()
+	f.run(false)
+	f.expectRoute("Programmed=True Programmed")
+	f.put(toTeam)
+	f.program("web", "shop") // the agents see the edit before the operator
+	f.without("referencegrants", "team")
+	f.settle()
+	f.expectAttached("team web")
+	f.expectRoute("ResolvedRefs=True ResolvedRefs", "Programmed=False Pending: not all proxies run ReferenceGrant backends yet")
+	f.run(false)
+	f.expectRoute("Programmed=True Programmed")
+
+	// What was live stays so with a proxy that has just started.
+	f.without("referencegrants", "team")
+	f.settle()
+	f.expectRoute("Programmed=True Programmed")
+}
+
+// TestARouteSaysThatANamespaceCannotBeRead: somebody else has a RoleBinding of the name, and every proxy answers 500.
+func TestARouteSaysThatANamespaceCannotBeRead(t *testing.T) {
+	f := newFixture(t, shop+"\n---"+teamService)
+	f.put(foreignBinding)
+	f.settle()
+	f.run(false)
+	f.put(toTeam)
+	f.settleAll("the route refers to namespace team")
+	f.program("web", "shop")
+	f.without("referencegrants", "team")
+	f.settleAll("the proxies run it")
+	f.expectRoute("ResolvedRefs=False RefNotPermitted: "+unreadableTeam, "Programmed=False Pending: not all proxies run ReferenceGrant backends yet")
+	f.remove(roleBindings, "team", "web.shop-gateway")
+	f.settleAll("the RoleBinding is gone")
+	f.run(false)
+	f.expectRoute("ResolvedRefs=True ResolvedRefs", "Programmed=True Programmed")
+}
+
+// TestARouteThatComesBackIsConfirmedAgain: agents have been told meanwhile that there is nothing for them.
+func TestARouteThatComesBackIsConfirmedAgain(t *testing.T) {
+	const all = "allowedRoutes: {namespaces: {from: All}}"
+	label := "apiVersion: v1\nkind: Namespace\nmetadata: {name: team, labels: {team: edge}}"
+	selected := strings.Replace(other, "from: All", "from: Selector, selector: {matchLabels: {team: edge}}", 1)
+	for _, test := range []struct{ name, before, without, with string }{
+		{"allowedRoutes", other, strings.Replace(other, all, "allowedRoutes: {}", 1), other},
+		{
+			"a namespace label", strings.Replace(selected, "metadata: {name: team}", "metadata: {name: team, labels: {team: edge}}", 1),
+			strings.Replace(label, "edge", "none", 1), label,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, shop+"\n---\napiVersion: v1\nkind: Service\nmetadata: {namespace: team, name: api}\nspec: {ports: [{port: 80}]}")
+			f.put(test.before)
+			f.settle()
+			f.run(false)
+			isLive := func(want string) {
+				t.Helper()
+				f.expectConditions(routeKind("HTTPRoute"), "team", "api", "parents[0] Programmed="+want)
+			}
+			isLive("True Programmed")
+			f.put(test.without)
+			f.settle()
+			f.put(test.with)
+			f.settle()
+			isLive("False Pending: not all proxies watch namespace team yet")
+			f.run(true)
+			isLive("False Pending: not all proxies watch namespace team yet")
+			f.run(false)
+			isLive("True Programmed")
+		})
+	}
+}
