@@ -84,6 +84,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: since
+      type:
+        scalar: string
 - name: gateway.api.app.v1.Attachments
   map:
     fields:

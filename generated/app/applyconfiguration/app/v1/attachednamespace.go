@@ -16,6 +16,8 @@ type AttachedNamespaceApplyConfiguration struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// The resources that are watched there, such as httproutes.
 	Resources []string `json:"resources,omitempty"`
+	// The resourceVersion of the Gateway to which this was written. An agent reports the highest one that it follows.
+	Since *string `json:"since,omitempty"`
 }
 
 // AttachedNamespaceApplyConfiguration constructs a declarative configuration of the AttachedNamespace type for use with
@@ -53,5 +55,13 @@ func (b *AttachedNamespaceApplyConfiguration) WithResources(values ...string) *A
 	for i := range values {
 		b.Resources = append(b.Resources, values[i])
 	}
+	return b
+}
+
+// WithSince sets the Since field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Since field is set to the value of the last call.
+func (b *AttachedNamespaceApplyConfiguration) WithSince(value string) *AttachedNamespaceApplyConfiguration {
+	b.Since = &value
 	return b
 }
