@@ -15,7 +15,8 @@ const (
 	maxDrained = 10
 	// drainInterval is how often they are tried.
 	drainInterval = checkInterval / 2
-	// unusedInterval is how long what is not used any more stays at least, and about twice that if no request waits.
+	// unusedInterval is how long what is not used any more stays at least, and about twice that if no request waits. While
+	// one does, each look comes after half the time that has passed: HAProxy shows all streams that are old enough.
 	unusedInterval = 5 * time.Second
 )
 
@@ -51,11 +52,15 @@ func (a *Agent) deleteDrained(ctx context.Context, now time.Time) {
 
 // deleteUnused deletes from HAProxy what is unused now and was already unused at the last look.
 func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
-	if !a.state.isKnown() || now.Sub(a.cleanup.unused) < unusedInterval {
+	r, used := &a.state.running, &a.state.disk.config
+	interval := unusedInterval
+	if !r.unused.IsEmpty() {
+		interval = max(interval, a.cleanup.unused.Sub(r.unusedSince)/2)
+	}
+	if !a.state.isKnown() || now.Sub(a.cleanup.unused) < interval {
 		return
 	}
 	a.cleanup.unused = now
-	r, used := &a.state.running, &a.state.disk.config
 	if r.config.Backends.Len() == used.Backends.Len() && r.config.Contents.Len() == used.Contents.Len() && r.config.Lists.Len() == used.Lists.Len() {
 		return
 	}
@@ -81,7 +86,7 @@ func (a *Agent) isAwaited(ctx context.Context, unused plan.Unused, since time.Du
 	if unused.IsEmpty() || since >= a.state.disk.table.DrainTimeout {
 		return false
 	}
-	waiting, err := a.worker.Waiting(ctx)
+	waiting, err := a.worker.Waiting(ctx, since)
 	if err != nil {
 		logging.Warningf("What is not used any more stays in HAProxy for a moment: %v", err)
 		return true

@@ -248,7 +248,10 @@ func TestNothingWaitsForARequestForLong(t *testing.T) {
 		{streams: "fe=80 be=old srv=a age=10s", drain: time.Minute, want: false},
 		{streams: "fe=GLOBAL be=<NONE> srv=<none> age=10s", drain: time.Minute, want: false},
 	} {
-		a := &Agent{state: newState(), worker: standIn(t, newRig(t), func(string) string {
+		a := &Agent{state: newState(), worker: standIn(t, newRig(t), func(command string) string {
+			if !strings.HasPrefix(command, "show sess older 9s") {
+				t.Errorf("HAProxy is asked to %q", command)
+			}
 			return "0x7f3a3f679d00: proto=tcpv4 src=127.0.0.1:38594 " + test.streams + " calls=1\n\n"
 		})}
 		a.state.disk.table.DrainTimeout = test.drain

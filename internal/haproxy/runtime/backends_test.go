@@ -45,11 +45,14 @@ defaults waiting
 	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbo")
 	must(t, err)
 	for {
-		waiting, err := p.worker.Waiting(t.Context())
+		waiting, err := p.worker.Waiting(t.Context(), 0)
 		must(t, err)
 		if waiting.Backends["added"] {
 			break
 		}
+	}
+	if old, err := p.worker.Waiting(t.Context(), time.Hour); err != nil || len(old.Backends) > 0 {
+		t.Errorf("a request has waited for an hour: %v, %v", old, err)
 	}
 	for err = ErrServerBusy; err != nil; err = p.worker.RemoveServer(t.Context(), "added", endpoint) {
 		if t.Context().Err() != nil {

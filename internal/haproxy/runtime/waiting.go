@@ -27,12 +27,17 @@ type Waiting struct {
 	Backends map[string]bool
 }
 
-// Waiting returns the streams that wait.
-func (w *Worker) Waiting(ctx context.Context) (Waiting, error) {
+// Waiting returns the streams that wait, and have lasted for about as long as since, or longer. HAProxy shows no others:
+// there may be very many.
+func (w *Worker) Waiting(ctx context.Context, since time.Duration) (Waiting, error) {
+	command := "show sess"
+	if age := int64(since/time.Second) - 1; age > 0 { // it cuts off parts of seconds
+		command += fmt.Sprintf(" older %ds", age)
+	}
 	waiting := Waiting{Backends: map[string]bool{}}
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	err := converse(ctx, w.socket, "show sess\n", func(answer io.Reader) error {
+	err := converse(ctx, w.socket, command+"\n", func(answer io.Reader) error {
 		limited := &io.LimitedReader{R: answer, N: maxStreams}
 		lines := bufio.NewScanner(limited)
 		for lines.Scan() {
