@@ -117,8 +117,9 @@ type Agent struct {
 	}
 	// problem is why the last pass could not do what it wanted, if not because of what it loaded.
 	problem string
-	// fault is the panic that keeps the loop from finding out what is wanted; "": none.
-	fault string
+	// fault is the panic that keeps the loop from finding out what is wanted; "": none. nextLook is when it tries again.
+	fault    string
+	nextLook time.Time
 }
 
 // New returns an agent. Nothing runs before Run.

@@ -3,6 +3,7 @@ package agent
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,26 @@ func TestAPanicKeepsWhatRuns(t *testing.T) {
 	r.expectReport(2, "")
 	r.expectBody("/more", "two")
 	r.expectNoReload(running)
+}
+
+// TestLooksThatPanicAreRare: not each pass builds everything anew, since that may take long.
+func TestLooksThatPanicAreRare(t *testing.T) {
+	t.Parallel()
+	looks := 0
+	a := &Agent{source: Source{Changes: func(bool) (Changes, bool) {
+		looks++
+		panic("not now")
+	}}}
+	now := time.Now()
+	a.observe(t.Context(), now)
+	a.nextLook = now.Add(time.Second)
+	a.observe(t.Context(), now.Add(time.Second-1))
+	if looks != 1 || a.fault == "" {
+		t.Errorf("it has looked %d times, and the fault is %q", looks, a.fault)
+	}
+	if a.observe(t.Context(), now.Add(time.Second)); looks != 2 || !a.nextLook.After(now.Add(time.Second)) {
+		t.Errorf("it has looked %d times, and will again at %s, %s from the first", looks, a.nextLook, a.nextLook.Sub(now))
+	}
 }
 
 // TestAPanicOfTheCompiler: what an object was compiled to before it is forgotten, and compiled anew once all is well.
