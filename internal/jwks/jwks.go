@@ -121,7 +121,7 @@ func (f *Fetcher) IsAwaited() bool {
 // start reads a source's keys from the disk, and begins to fetch them.
 func (f *Fetcher) start(ctx context.Context, from model.KeySource, authorities string) *fetched {
 	known := &fetched{authorities: authorities, tried: authorities == "", stop: func() {}}
-	if body, err := os.ReadFile(f.file(from)); err == nil {
+	if body, err := f.read(from); err == nil {
 		if known.Keys, err = keyset.ParsePublished(string(body)); err == nil {
 			known.body = string(body)
 		}
@@ -203,9 +203,25 @@ func (f *Fetcher) keep(from model.KeySource, body []byte) error {
 	return os.Rename(next, f.file(from))
 }
 
-// file returns the path of the file that has the keys of a source.
+// read reads keys from the disk. A source that is another one in its CA certificates or interval alone begins with the
+// keys of the one before.
+func (f *Fetcher) read(from model.KeySource) ([]byte, error) {
+	own := f.file(from)
+	if body, err := os.ReadFile(own); err == nil {
+		return body, nil
+	}
+	prefix, _, _ := strings.Cut(own, "-")
+	others, err := filepath.Glob(prefix + "-*.json")
+	if err != nil || len(others) == 0 {
+		return nil, os.ErrNotExist
+	}
+	return os.ReadFile(others[0])
+}
+
+// file returns the path of the file that has the keys of a source: hashes of its URL, and of what else it is.
 func (f *Fetcher) file(from model.KeySource) string {
-	return filepath.Join(f.dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(from.URL))))
+	other := sha256.Sum256(fmt.Appendf(nil, "%s %s", from.Interval, from.Authorities))
+	return filepath.Join(f.dir, fmt.Sprintf("%x-%x.json", sha256.Sum256([]byte(from.URL)), other))
 }
 
 // pause is up to a tenth longer or shorter than the interval, so that not all pods fetch at once.

@@ -182,6 +182,38 @@ func TestKeysOnTheDisk(t *testing.T) {
 	}
 }
 
+// TestOneURLTwice: two sources with one URL have keys of their own on the disk, and one that takes the place of another
+// begins with its keys.
+func TestOneURLTwice(t *testing.T) {
+	t.Parallel()
+	i, dir := newIssuer(t), t.TempDir()
+	one, two := i.from, i.from
+	two.Authorities = "other"
+	r := newRig(t, i, dir)
+	r.Pause = func(time.Duration, int) time.Duration { return time.Hour }
+	r.Want(t.Context(), map[model.KeySource]string{one: i.pem})
+	r.expect("a", "")
+	i.says(second)
+	r.Want(t.Context(), map[model.KeySource]string{one: i.pem, two: i.pem})
+	i.from = two
+	r.expect("c", "")
+	again := newRig(t, i, dir)
+	again.Want(t.Context(), map[model.KeySource]string{one: "", two: ""})
+	for from, want := range map[model.KeySource]string{one: "a", two: "c"} {
+		i.from = from
+		if ids, _ := again.set(); ids != want {
+			t.Errorf("the keys by %s are %q, want %q", from.Authorities, ids, want)
+		}
+	}
+	again.Want(t.Context(), map[model.KeySource]string{two: ""})
+	i.from = two
+	i.from.Interval = time.Hour
+	again.want("")
+	if ids, _ := again.set(); ids != "c" {
+		t.Errorf("with another interval, the keys are %q", ids)
+	}
+}
+
 // TestKeysAreAwaited: until the source was asked once, it is not known that there are no keys.
 func TestKeysAreAwaited(t *testing.T) {
 	t.Parallel()
