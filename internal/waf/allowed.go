@@ -35,8 +35,12 @@ var variables = map[string]bool{
 	"MATCHED_VAR": false, "MATCHED_VAR_NAME": false, "MATCHED_VARS": false, "MATCHED_VARS_NAMES": false, "TX": true,
 }
 
+// partPattern matches the name of a part, as excludedRules takes it but for what SecLang has another meaning for.
+const partPattern = `[!#-&(-.0-[\]-{}~][!#-&(-[\]-{}~]{0,127}`
+
 var (
-	variablePattern = regexp.MustCompile(`^[!&]?([A-Za-z_]+)(?::([A-Za-z0-9_.$-]+))?$`)
+	variablePattern = regexp.MustCompile(`^([!&]?([A-Za-z_]+))(?::(` + partPattern + `))?$`)
+	plainPattern    = regexp.MustCompile(`^[A-Za-z0-9_.$-]*$`)
 	macroPattern    = regexp.MustCompile(`%\{([A-Za-z_]+)(?:\.([A-Za-z0-9_-]+))?\}`)
 )
 
@@ -49,16 +53,20 @@ func parseVariables(text string) (string, error) {
 		}
 		found := variablePattern.FindStringSubmatch(part)
 		if found == nil {
-			return "", fmt.Errorf("%q is not NAME or NAME:PART, where PART has letters, digits, and -._$", part)
+			return "", fmt.Errorf("%q is not NAME or NAME:PART, where PART has up to 128 characters of ASCII, no space, quote, | or \\, and does not begin with /", part)
 		}
-		if err := checkVariable(found[1], found[2]); err != nil {
+		if err := checkVariable(found[2], found[3]); err != nil {
 			return "", err
+		}
+		if !plainPattern.MatchString(found[3]) {
+			// Coraza would take a slash in a name for the begin of an expression.
+			parts[i] = found[1] + ":/(?i)^" + strings.ReplaceAll(regexp.QuoteMeta(found[3]), "/", `\/`) + "$/"
 		}
 		if i == 0 && part[0] == '!' {
 			return "", fmt.Errorf("%q takes something from nothing: write first what to look at", part)
 		}
 	}
-	return text, nil
+	return strings.Join(parts, "|"), nil
 }
 
 // checkVariable checks the name of something that a rule may look at, and of a part of it; "": all.
@@ -69,6 +77,8 @@ func checkVariable(name, part string) error {
 		return fmt.Errorf("%s is not allowed: rules look at requests", name)
 	case part != "" && !hasParts:
 		return fmt.Errorf("%s has no parts such as %s", name, part)
+	case strings.Contains(part, "%{"):
+		return fmt.Errorf("the part %s has a %%{...}: write a name", part)
 	}
 	return nil
 }
@@ -354,7 +364,7 @@ func checkSetvar(_ *ruleParser, a action) error {
 }
 
 var (
-	ctlPattern    = regexp.MustCompile(`^([A-Za-z]+)=([^;]+)(?:;([A-Za-z_]+)(?::([A-Za-z0-9_.-]+))?)?$`)
+	ctlPattern    = regexp.MustCompile(`^([A-Za-z]+)=([^;]+)(?:;([A-Za-z_]+)(?::(` + partPattern + `))?)?$`)
 	rangePattern  = regexp.MustCompile(`^([0-9]+)(?:-([0-9]+))?$`)
 	ctlIDs        = []string{"ruleremovebyid", "ruleremovetargetbyid"}
 	ctlTags       = []string{"ruleremovebytag", "ruleremovetargetbytag"}

@@ -33,6 +33,10 @@ func TestParseRules(t *testing.T) {
 			`SecAction "id:3,phase:1,nolog,pass,ctl:ruleRemoveById=942100-942199,ctl:ruleRemoveTargetById=941100;ARGS:html,skipAfter:END"` + "\n" + `SecMarker "END"`,
 			`1 SecAction "id:'3',phase:'1',nolog,pass,ctl:'ruleRemoveById=942100-942199',ctl:'ruleRemoveTargetById=941100;ARGS:html',skipafter:'END'"` + "\n" + `2 SecMarker END`,
 		},
+		"names of parts": {
+			`SecRule ARGS:user[name]|!ARGS:json.a/b|&REQUEST_COOKIES:@id|ARGS:a:b,c;d "a" "id:5,ctl:'ruleRemoveTargetById=942100;ARGS:core/post-date[x].$y',deny"`,
+			`1 SecRule ARGS:/(?i)^user\[name\]$/|!ARGS:/(?i)^json\.a\/b$/|&REQUEST_COOKIES:/(?i)^@id$/|ARGS:/(?i)^a:b,c;d$/ "@rx a" "id:'5',ctl:'ruleRemoveTargetById=942100;ARGS:core/post-date[x].$y',deny"`,
+		},
 		"what only looks like an operator": {`SecRule ARGS " @inspectFile /a" "id:4,deny"`, `1 SecRule ARGS "@rx @inspectFile /a" "id:'4',deny"`},
 	} {
 		directives, err := waf.ParseRules(test.content)
@@ -107,8 +111,9 @@ var refused = map[string]string{
 	rule("ctl:ruleEngine=Off"): "ruleEngine is not allowed", rule("ctl:requestBodyAccess=Off"): "not allowed", rule("ctl:requestBodyProcessor=XML"): "not allowed", rule("ctl:forceRequestBodyVariable=On"): "not allowed",
 	rule("ctl:ruleRemoveById=949110"): "not within", rule("ctl:ruleRemoveById=1-949110"): "not within", rule("ctl:ruleRemoveById=a"): "neither an ID", rule("ctl:ruleRemoveById=9-1"): "not within",
 	rule("ctl:ruleRemoveById=1;ARGS:a"): "may not have", rule("ctl:ruleRemoveTargetById=1"): "lacks it", rule("ctl:ruleRemoveTargetById=1;OTHER:a"): "OTHER is not allowed",
-	rule("ctl:ruleRemoveTargetById=1;ARGS:/a/"): "is not ruleRemoveById",
-	rule("tag:%{tx.a}"):                         "needs a text without", rule("tag"): "needs a text", rule("setvar:tx.a="): "neither tx.NAME", rule(`msg:'a\'b'`): "cannot be read", rule("msg:'a"): "cannot be read", rule("a b"): "cannot be read", rule("deny,"): "cannot be read", rule(",deny"): "cannot be read",
+	rule("ctl:ruleRemoveTargetById=1;ARGS:/a/"): "is not ruleRemoveById", rule("ctl:ruleRemoveTargetById=1;ARGS:%{tx.a}"): "write a name",
+	of("ARGS:%{tx.a}"): "write a name", of("ARGS:a'b"): "does not begin with /", of(`ARGS:a\b`): "is not NAME", of("ARGS:" + strings.Repeat("a", 129)): "up to 128",
+	rule("tag:%{tx.a}"): "needs a text without", rule("tag"): "needs a text", rule("setvar:tx.a="): "neither tx.NAME", rule(`msg:'a\'b'`): "cannot be read", rule("msg:'a"): "cannot be read", rule("a b"): "cannot be read", rule("deny,"): "cannot be read", rule(",deny"): "cannot be read",
 	rule("skipAfter:END"):                                 "line 1: skipAfter:END leads nowhere",
 	"SecMarker END\n" + rule("skipAfter:END"):             "line 2: skipAfter:END leads nowhere",
 	rule("chain"):                                         "line 1: the last rule of a chain",

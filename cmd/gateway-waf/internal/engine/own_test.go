@@ -27,6 +27,10 @@ SecRule ARGS:skip "@unconditionalMatch" "id:9,phase:2,nolog,pass,skipAfter:END-S
 SecRule ARGS:skip "@unconditionalMatch" "id:10,phase:2,deny"
 SecMarker END-SKIP
 SecRule &ARGS:many "@gt 2" "id:11,phase:2,deny"
+SecRule ARGS:user[name]|ARGS:@id|REQUEST_COOKIES:a/b|ARGS:$x "@streq bad" "id:12,phase:2,deny"
+SecRule ARGS|!ARGS:json.a/b|!ARGS:user.name "@streq worse" "id:13,phase:2,deny"
+SecRule REQUEST_FILENAME "@beginsWith /editor/" "id:14,phase:1,nolog,pass,ctl:ruleRemoveTargetByTag=OWASP_CRS;ARGS:content[0].x/y"
+SecAction "id:15,phase:1,nolog,pass,setvar:'tx.allowed_request_content_type=|application/x-www-form-urlencoded| |text/csv|'"
 `
 
 func mustParse(t testing.TB, content string) []waf.Directive {
@@ -73,12 +77,23 @@ func TestOwnRules(t *testing.T) {
 		"a score that is taken away":      {engine.Request{URI: "/?trusted=1&html=" + script}, "", false, 0, []int{8, 941100, 941110, 941160, 941390}, true},
 		"rules that are skipped":          {engine.Request{URI: "/?skip=1"}, "", false, 0, nil, false},
 		"rules after those":               {engine.Request{URI: "/?skip=1&many=1&many=2&many=3"}, "", true, 0, []int{11}, false},
+		"a name with brackets":            {engine.Request{URI: "/?User[Name]=bad"}, "", true, 0, []int{12}, false},
+		"one that is like it":             {engine.Request{URI: "/?usern=bad&user[name]2=bad&x=bad"}, "", false, 0, nil, false},
+		"a name with @":                   {engine.Request{URI: "/?@id=bad"}, "", true, 0, []int{12}, false},
+		"a name with $":                   {engine.Request{URI: "/?$x=bad"}, "", true, 0, []int{12}, false},
+		"a name that is not looked at":    {engine.Request{URI: "/?json.a/b=worse&user.name=worse"}, "", false, 0, nil, false},
+		"one that is looked at":           {engine.Request{URI: "/?json-a/b=worse"}, "", true, 0, []int{13}, false},
+		"a name that is left out":         {engine.Request{URI: "/editor/?content[0].x/y=" + script}, "", false, 0, nil, true},
+		"it elsewhere, by the same name":  {engine.Request{URI: "/?content[0].x/y=" + script}, "", true, 20, []int{941100, 941110, 941160, 941390}, true},
+		"a type that is allowed":          {engine.Request{Method: "POST", URI: "/", Headers: []engine.Header{{Name: "content-type", Value: "text/csv"}}, Body: []byte("a,b\n1,2\n")}, "", false, 0, nil, true},
+		"a type that is not":              {engine.Request{Method: "POST", URI: "/", Headers: []engine.Header{{Name: "content-type", Value: "text/plain"}}, Body: []byte("a,b\n1,2\n")}, "", true, 5, []int{920420}, true},
 		"a rule of the Core Rule Set too": {engine.Request{URI: "/?a=" + script}, "", true, 20, []int{941100, 941110, 941160, 941390}, true},
 	} {
 		r := test.request
 		r.Version = "HTTP/1.1"
-		r.Headers = []engine.Header{{Name: "host", Value: "shop.example.com"}, {Name: "user-agent", Value: "Mozilla/5.0 " + test.agent}, {Name: "accept", Value: "*/*"}, {Name: "content-length", Value: fmt.Sprint(len(r.Body))}}
-		if r.Body != nil {
+		r.Headers = append(r.Headers, engine.Header{Name: "host", Value: "shop.example.com"}, engine.Header{Name: "user-agent", Value: "Mozilla/5.0 " + test.agent},
+			engine.Header{Name: "accept", Value: "*/*"}, engine.Header{Name: "content-length", Value: fmt.Sprint(len(r.Body))})
+		if r.Body != nil && test.request.Headers == nil {
 			r.Headers = append(r.Headers, engine.Header{Name: "content-type", Value: "application/x-www-form-urlencoded"})
 		}
 		if r.Method == "" {
@@ -134,13 +149,13 @@ func TestAgreesWithCoraza(t *testing.T) {
 	}
 	value := func() string {
 		return pick("", "1", "2", "a", "tx.a", "tx.a=1", "tx.a=+%{tx.b}", "tx.a=", "!tx.a", "none", "lowercase", "sqlHexDecode", "urlDecodeUni", "403", "request", "phase", "END", "'a, b'", "%{tx.0}",
-			"ruleRemoveById=941100", "ruleRemoveById=1-9", "ruleRemoveTargetById=942100;ARGS:a", "ruleRemoveTargetByTag=a b;REQUEST_HEADERS:a", "ruleRemoveByTag=a", "ruleRemoveTargetById=1-9;XML:/*", "CRITICAL", "9", "/a/", "é", "\\'")
+			"ruleRemoveById=941100", "ruleRemoveById=1-9", "ruleRemoveTargetById=942100;ARGS:a", "ruleRemoveTargetByTag=a b;REQUEST_HEADERS:a", "ruleRemoveByTag=a", "ruleRemoveTargetById=1-9;XML:/*", "ruleRemoveTargetById=942100;ARGS:a[b]/", "'ruleRemoveTargetById=942100;ARGS:a,(b;c'", "CRITICAL", "9", "/a/", "é", "\\'")
 	}
 	name := func() string {
 		return pick("id", "phase", "t", "t", "setvar", "ctl", "ctl", "deny", "pass", "block", "allow", "chain", "skipAfter", "msg", "logdata", "tag", "severity", "status", "capture", "multiMatch", "log", "nolog", "rev", "ver", "maturity", "exec")
 	}
 	variable := func() string {
-		return pick("", "", "!", "&") + pick("ARGS", "args", "ARGS_NAMES", "REQUEST_HEADERS", "REQUEST_URI", "TX", "XML", "FILES", "MATCHED_VARS", "ENV", "REQUEST_BODY", "MULTIPART_PART_HEADERS", "ARGS_COMBINED_SIZE") + pick("", "", ":a", ":A-b.c", ":1", ":$a", ":/*", ":/a/", ":-", ":.")
+		return pick("", "", "!", "&") + pick("ARGS", "args", "ARGS_NAMES", "REQUEST_HEADERS", "REQUEST_URI", "TX", "XML", "FILES", "MATCHED_VARS", "ENV", "REQUEST_BODY", "MULTIPART_PART_HEADERS", "ARGS_COMBINED_SIZE") + pick("", "", ":a", ":A-b.c", ":1", ":$a", ":/*", ":/a/", ":-", ":.", ":a[b]", ":a/b", ":@a", ":(a", ":a*+?{2}", ":a/", ":^$")
 	}
 	operator := func() string {
 		return pick("", "!", "@", "!@") + pick("rx", "pm", "streq", "contains", "within", "eq", "gt", "ipMatch", "validateByteRange", "detectSQLi", "unconditionalMatch", "strmatch", "endsWith", "a b") + pick("", " ", "  ") +
