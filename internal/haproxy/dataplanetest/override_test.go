@@ -3,8 +3,10 @@ package dataplanetest_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,7 +62,8 @@ func startOverriding(t *testing.T) *gateway {
 	app := func(w http.ResponseWriter, r *http.Request) {
 		var status int
 		_, _ = fmt.Sscan(r.Header.Get("Want"), &status)
-		w.Header().Set("Set-Cookie", "of=backend")
+		w.Header().Set("Backend", "app")
+		maps.Copy(w.Header(), http.Header{"Set-Cookie": {"of=backend; Path=/", "b=2"}, "Www-Authenticate": {`Basic realm="a, b"`, "Bearer"}, "Allow": {"GET, PUT"}, "Retry-After": {"7"}})
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "the backend: "+r.URL.Path)
 	}
@@ -72,6 +75,8 @@ func startOverriding(t *testing.T) *gateway {
 			w.Header().Set("Content-Length", "100")
 		}
 		w.Header().Set("X-Page", "1")
+		w.Header().Set("Set-Cookie", "of=page")
+		w.Header().Set("Retry-After", "9")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = fmt.Fprintf(w, "%s %s %s: %s %s %s é\n", r.Method, r.Host, r.RequestURI, r.Header.Get("X-Code"), r.Header.Get("X-Format"), r.Header.Get("X-Original-Uri"))
 	}
@@ -166,7 +171,7 @@ func TestResponseOverride(t *testing.T) {
 		}
 		got := newClient(t, g.ports[80]).send("GET " + c.path + " HTTP/1.1\r\n" + headers + "\r\n")
 		isReplaced := !strings.HasPrefix(c.body, "the backend")
-		if got.Status != c.status || got.Body != c.body || c.content != "" && got.Header.Get("Content-Type") != c.content || (got.Header.Get("Set-Cookie") == "") != isReplaced {
+		if got.Status != c.status || got.Body != c.body || c.content != "" && got.Header.Get("Content-Type") != c.content || (got.Header.Get("Backend") == "") != isReplaced {
 			t.Errorf("%s with %d, %q: got %d %q %q %v, want %d %q %q", c.path, c.want, c.accept, got.Status, got.Header.Get("Content-Type"), got.Body, got.Header, c.status, c.content, c.body)
 		}
 		if isAsked := strings.HasPrefix(c.body, "GET"); isAsked != (got.Header.Get("X-Page") != "") || got.Header.Get("Gateway-Override-Answer") != "" {
@@ -176,5 +181,29 @@ func TestResponseOverride(t *testing.T) {
 	head := newClient(t, g.ports[80]).send("HEAD /asked HTTP/1.1\r\nHost: x\r\nWant: 404\r\n\r\n")
 	if head.Status != 404 || head.Body != "" || head.Header.Get("X-Page") == "" {
 		t.Errorf("HEAD: got %d %q %v", head.Status, head.Body, head.Header)
+	}
+}
+
+// TestHeadersOfOverriddenErrors: the client gets cookies of the error, and what its status needs.
+func TestHeadersOfOverriddenErrors(t *testing.T) {
+	t.Parallel()
+	g := startOverriding(t)
+	ofError := http.Header{"Set-Cookie": {"of=backend; Path=/", "b=2"}, "Www-Authenticate": {`Basic realm="a, b"`, "Bearer"}, "Allow": {"GET, PUT"}, "Retry-After": {"7"}}
+	asked := maps.Clone(ofError)
+	asked["Set-Cookie"], asked["Retry-After"] = []string{"of=page", "of=backend; Path=/", "b=2"}, []string{"9"}
+	none := http.Header{}
+	for _, c := range []struct {
+		path, headers string
+		want          http.Header
+	}{
+		{"/pages", "Want: 404\r\n", ofError}, {"/pages", "Want: 500\r\n", ofError}, {"/pages", "Want: 403\r\n", ofError}, {"/pages", "Want: 200\r\n", ofError},
+		{"/asked", "Want: 404\r\n", asked}, {"/asked", "Want: 404\r\nAccept: long\r\n", ofError}, {"/asked", "Want: 403\r\n", ofError}, {"/down", "Want: 503\r\n", none},
+	} {
+		got := newClient(t, g.ports[80]).send("GET " + c.path + " HTTP/1.1\r\nHost: x\r\n" + c.headers + "\r\n")
+		for name := range ofError {
+			if !slices.Equal(got.Header.Values(name), c.want.Values(name)) {
+				t.Errorf("%s with %q: got %s %q, want %q", c.path, c.headers, name, got.Header.Values(name), c.want.Values(name))
+			}
+		}
 	}
 }

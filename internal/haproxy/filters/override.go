@@ -56,7 +56,9 @@ var override = filter{
 				"http-response set-var(txn.override_code) status" + asks,
 				"http-response lua.override_ask" + asks,
 				"http-response lua.override_give if { var(txn.overriding) -m bool }",
+				"http-response lua.override_note if { var(txn.overridden) -m found } !{ var(txn.override_to) -m found }",
 			},
+			AfterResponse: []string{"http-after-response lua.override_keep if { var(txn.override_kept) -m found }"},
 		}
 		texts := map[string]string{}
 		for _, rule := range env.Rules {

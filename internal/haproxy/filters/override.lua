@@ -12,6 +12,21 @@ local framing = {
   ["trailer"] = true, ["transfer-encoding"] = true, ["upgrade"] = true,
 }
 
+-- Headers of the error that its status needs, or that set cookies. The client gets them with what replaces the error:
+-- cookies beside those of the Service, others unless the Service has its own.
+local needed = {"allow", "retry-after", "set-cookie", "www-authenticate"}
+
+-- Calls add with the name and value of each of these headers that the client gets with others.
+local function keep(txn, others, add)
+  local headers = txn.http:res_get_headers()
+  for _, name in ipairs(needed) do
+    local values = headers[name]
+    for i = 0, values and (name == "set-cookie" or not others[name]) and #values or -1 do
+      add(name, values[i])
+    end
+  end
+end
+
 -- Reports whether an answer is one of the Service, and not cut off.
 local function isWhole(answer)
   local length = answer.headers["content-length"]
@@ -44,8 +59,24 @@ local function give(txn)
       end
     end
   end
+  keep(txn, answer.headers, function(name, value) reply:add_header(name, value) end)
   return reply
 end
+
+-- Notes what the client gets with a text. HAProxy 3.4.7 crashed where an answer of a program was changed by another one.
+local function note(txn)
+  local lines = {}
+  keep(txn, {}, function(name, value) lines[#lines + 1] = name .. ":" .. value end)
+  txn:set_var("txn.override_kept", table.concat(lines, "\n"))
+end
+
+core.register_action("override_note", {"http-res"}, function(txn) pcall(note, txn) end)
+
+core.register_action("override_keep", {"http-after-res"}, function(txn)
+  for name, value in string.gmatch(txn:get_var("txn.override_kept"), "([^:\n]+):([^\n]*)") do
+    txn.http:res_add_header(name, value)
+  end
+end)
 
 core.register_action("override_ask", {"http-res"}, function(txn) pcall(ask, txn) end)
 
