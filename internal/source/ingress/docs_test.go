@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,6 +40,45 @@ func TestPage(t *testing.T) {
 		}
 	} else if text != string(content) {
 		t.Error("the page has other tables: run the test with -update")
+	}
+}
+
+// TestPageOfFlags: its table is that of the package.
+func TestPageOfFlags(t *testing.T) {
+	const page = "../../../docs/reference/ingress-nginx-flags.md"
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "| flag | here |\n|---|---|\n"
+	before, after, _ := strings.Cut(string(content), head)
+	_, after, _ = strings.Cut(after, "\n\n")
+	var rows strings.Builder
+	for _, flag := range Flags {
+		fmt.Fprintf(&rows, "| `--%s` | %s |\n", strings.ReplaceAll(flag.Names, " ", "`, `--"), flag.Text)
+	}
+	text := before + head + rows.String() + "\n" + after
+	if *update {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil { //nolint:gosec // as the others
+			t.Fatal(err)
+		}
+	} else if text != string(content) {
+		t.Error("the page has another table: run the test with -update")
+	}
+}
+
+// TestEveryFlag: the table has all flags of testdata/flags.txt, from the documentation and source of ingress-nginx.
+func TestEveryFlag(t *testing.T) {
+	content, err := os.ReadFile("testdata/flags.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, flag := range Flags {
+		names = append(names, strings.Fields(flag.Names)...)
+	}
+	if slices.Sort(names); !slices.Equal(names, strings.Fields(string(content))) {
+		t.Errorf("the table has\n%s\nand the documentation\n%s", names, strings.Fields(string(content)))
 	}
 }
 

@@ -128,6 +128,13 @@ var requests = []struct {
 	{"listed", "http://private.example.com/App/secret", []string{"answer    503"}},
 	{"listed", "http://private.example.com/x", []string{"Service web port 80"}},
 
+	{"controller", "https://nosecret.example.com/", []string{"Service shop/web port 80", "strict-transport-security: set"}},
+	{"controller", "http://nosecret.example.com/", []string{"308: redirect to scheme https"}},
+	{"controller", "http://plain.example.com/", []string{"Service login/oauth2-proxy:4180 at /oauth2/auth has to answer", "Service shop/web port 80"}},
+	{"controller", "https://plain.example.com/oauth2/start", []string{"Service login/oauth2-proxy port 4180"}},
+	{"controller", "http://behind.example.com/", []string{"308: redirect to scheme https"}},
+	{"controller", "http://behind.example.com/ -H X-Forwarded-Proto:https", []string{"Service shop/web port 80", "x-forwarded-for: set to the ClientAddress"}},
+
 	{"certificates", "https://api.example.com/v1 ingress-02", []string{"Service api port 80", "ssl-client-verify: set [\"SUCCESS\"]"}},
 	{"certificates", "https://api.example.com/internal ingress-02", []string{"Service internal port 80"}},
 	{"certificates", "https://api.example.com/moved ingress-02", []string{"302: redirect to scheme https, host new.example.com\n"}},

@@ -29,12 +29,13 @@ const examples = `  kubectl gateway convert -f ingresses.yaml -n gateways > gate
 
 type command struct {
 	*cli.Options
-	files     cli.Files
-	name      string
-	output    cli.Format
-	class     string
-	configMap string
-	open      []string
+	files       cli.Files
+	name        string
+	output      cli.Format
+	class       string
+	configMap   string
+	certificate string
+	open        []string
 }
 
 // NewCommand returns the command.
@@ -50,6 +51,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	cli.AddFormatFlag(cmd, &c.output, "json or yaml")
 	cmd.Flags().StringVar(&c.class, "class", "", "take the Ingresses of this class alone")
 	cmd.Flags().StringVar(&c.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap of ingress-nginx's controller, if neither its name nor a Deployment tells it")
+	cmd.Flags().StringVar(&c.certificate, "default-ssl-certificate", "", "NAMESPACE/NAME of the Secret for hosts without one, as the flag of ingress-nginx's controller")
 	cmd.Flags().StringSliceVar(&c.open, "open", nil, "let requests through without this: an annotation, a key of the ConfigMap, or KIND/NAMESPACE/NAME of a policy")
 	return cmd
 }
@@ -65,7 +67,7 @@ func (c *command) run() error {
 	if err != nil {
 		return err
 	}
-	r := &reader{configMap: c.configMap}
+	r := &reader{configMap: c.configMap, certificate: c.certificate}
 	r.Name, r.Namespace, r.Class, r.Open = c.name, namespace, c.class, c.open
 	if err := r.read(documents, namespace); err != nil {
 		return err

@@ -1,13 +1,17 @@
 package convert
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/source/ingress"
 )
 
 // chooseConfiguration chooses the ConfigMap of ingress-nginx's controller: that of --configmap, or the only one that a
@@ -53,8 +57,8 @@ func isNamedAsChart(name string) bool {
 	return strings.Contains(name, "ingress-nginx") && strings.HasSuffix(name, "-controller")
 }
 
-// addController notes the ConfigMaps that a Deployment or DaemonSet of the controller names. kubelet puts the namespace
-// into its flags.
+// addController takes what a Deployment or DaemonSet of the controller says in its flags, and notes the others. kubelet
+// puts the namespace into its flags.
 func (r *reader) addController(document cli.Document) error {
 	workload, _, err := decode[appsv1.Deployment](document) // a DaemonSet has these fields, too
 	if err != nil {
@@ -62,13 +66,68 @@ func (r *reader) addController(document cli.Document) error {
 	}
 	for i := range workload.Spec.Template.Spec.Containers {
 		container := &workload.Spec.Template.Spec.Containers[i]
-		if flags := slices.Concat(container.Command, container.Args); slices.Contains(flags, "/nginx-ingress-controller") {
-			for _, flag := range flags {
-				if value, ok := strings.CutPrefix(strings.TrimLeft(flag, "-"), "configmap="); ok {
-					r.configuring = append(r.configuring, strings.ReplaceAll(value, "$(POD_NAMESPACE)", workload.Namespace))
-				}
+		flags := slices.Concat(container.Command, container.Args)
+		if !slices.Contains(flags, "/nginx-ingress-controller") {
+			continue
+		}
+		for _, flag := range flags {
+			name, value, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+			value = strings.ReplaceAll(value, "$(POD_NAMESPACE)", workload.Namespace)
+			known, ok := ingress.FlagOf(name)
+			switch {
+			case !strings.HasPrefix(flag, "-"):
+			case name == "configmap":
+				r.configuring = append(r.configuring, value)
+			case name == "default-ssl-certificate" && r.certificate == "":
+				r.certificate = value
+			case name == "tcp-services-configmap" || name == "udp-services-configmap":
+				r.streams[value] = name
+			case !ok:
+				r.note(document, "flag --%s: it is not known", name)
+			case known.IsNoted && value != "false":
+				r.note(document, "flag --%s: %s", name, known.Text)
 			}
 		}
 	}
+	return nil
+}
+
+// noteStreams notes ConfigMaps with ports for TCP or UDP: those that flags name, and those with the names of the
+// documentation and the Helm chart.
+func (r *reader) noteStreams() {
+	note := func(namespace, name, flag, format string, args ...any) {
+		known, _ := ingress.FlagOf(flag)
+		text := fmt.Sprintf(format, args...) + fmt.Sprintf(" (--%s): %s", flag, known.Text)
+		r.notes = append(r.notes, ingress.Note{Object: ingress.Subject{Kind: "ConfigMap", Namespace: namespace, Name: name}, Text: text})
+	}
+	for full, flag := range r.streams {
+		namespace, name, _ := strings.Cut(full, "/")
+		if r.ConfigMaps[types.NamespacedName{Namespace: namespace, Name: name}] == nil {
+			note(namespace, name, flag, "it is not in the files, and not carried over")
+		}
+	}
+	for name, configMap := range r.ConfigMaps {
+		flag := r.streams[name.String()]
+		for _, protocol := range []string{"tcp", "udp"} {
+			ofChart := configMap.Labels["app.kubernetes.io/name"] == "ingress-nginx" && strings.HasSuffix(name.Name, "-"+protocol)
+			if flag == "" && (ofChart || name.Name == protocol+"-services") {
+				flag = protocol + "-services-configmap"
+			}
+		}
+		for _, port := range slices.Sorted(maps.Keys(configMap.Data)) {
+			if flag != "" {
+				note(name.Namespace, name.Name, flag, "port %s, for %s, is not carried over", port, configMap.Data[port])
+			}
+		}
+	}
+}
+
+// readCertificate takes the Secret for hosts without one of their own.
+func (r *reader) readCertificate() error {
+	namespace, name, _ := strings.Cut(r.certificate, "/")
+	if r.certificate != "" && (len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0) {
+		return cli.Usagef("--default-ssl-certificate: %q is no NAMESPACE/NAME", r.certificate)
+	}
+	r.Certificate = types.NamespacedName{Namespace: namespace, Name: name}
 	return nil
 }

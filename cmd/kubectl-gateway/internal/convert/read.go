@@ -2,6 +2,7 @@ package convert
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,13 +30,18 @@ type reader struct {
 	// configMap names the controller's ConfigMap; "": nobody says. configuring are those that Deployments name.
 	configMap   string
 	configuring []string
-	notes       []ingress.Note
-	passedOver  int
-	gatewayAPI  bool
+	// certificate is NAMESPACE/NAME of the Secret for hosts without one of their own, "" if nobody says.
+	certificate string
+	// streams are the ConfigMaps with ports for TCP and UDP, with their flags.
+	streams    map[string]string
+	notes      []ingress.Note
+	passedOver int
+	gatewayAPI bool
 }
 
 // read reads documents whose objects are in a namespace if they name none.
 func (r *reader) read(documents []cli.Document, namespace string) error {
+	r.streams = map[string]string{}
 	r.Services, r.ConfigMaps = map[types.NamespacedName]*corev1.Service{}, map[types.NamespacedName]*corev1.ConfigMap{}
 	for _, document := range documents {
 		document.Object = document.Object.DeepCopy()
@@ -52,7 +58,8 @@ func (r *reader) read(documents []cli.Document, namespace string) error {
 	if len(r.Ingresses) == 0 {
 		return nil
 	}
-	return r.chooseConfiguration()
+	r.noteStreams()
+	return errors.Join(r.readCertificate(), r.chooseConfiguration())
 }
 
 func (r *reader) add(document cli.Document) error {
