@@ -149,6 +149,9 @@ func TestAPIKeys(t *testing.T) {
 		{"/a", "X-API-Key: " + strings.ToUpper(shopKey) + "\r\n"}, {"/a", "X-API-Key: " + hash + "\r\n"}, {"/a", "X-API-Key: " + strings.ToLower(hash) + "\r\n"},
 		{"/a", "X-API-Key: partners\r\n"}, {"/a", "X-API-Key: shop\r\n"}, {"/a", "X-API-Key: " + otherKey + "\r\n"}, {"/others", key}, {"/a", "X_API_Key: " + shopKey + "\r\n"},
 		{"/a", "X-API-Key: \"" + shopKey + "\"\r\n"}, {"/a", "Authorization: Bearer " + shopKey + "\r\n"}, {"/a?API_KEY=" + shopKey, ""}, {"/a", "Cookie: KEY=" + shopKey + "\r\n"},
+		{"/a?a=1;api_key=" + shopKey, ""}, {"/a?api_key=" + shopKey + ";api_key=x", ""}, {"/a?api_key=" + shopKey + "&api%5Fkey=x", ""}, {"/a", "Cookie: a=1,key=" + shopKey + "\r\n"},
+		{"/a", "Cookie: a=1, key=" + shopKey + ", b=2\r\n"}, {"/a?api_key=" + shopKey[7:], "X-API-Key: " + shopKey[:7] + "\r\n"},
+		{"/a", "X-API-Key: " + shopKey[:7] + "\r\nCookie: key=" + shopKey[7:] + "\r\n"}, {"/a?api_key=" + shopKey[7:], "Cookie: key=" + shopKey[:7] + "\r\n"},
 		{"/bearer", "Authorization: Basic " + shopKey + "\r\n"}, {"/bearer", key}, {"/a", "X-API-Key: " + strings.Repeat("a", 9000) + "\r\n"},
 	} {
 		if got := g.expect(401, request[0], request[1]); !strings.HasPrefix(request[0], "/bearer") && got.Header.Get("Www-Authenticate") != "APIKey" {
@@ -170,16 +173,18 @@ func TestQueriesWithoutKeys(t *testing.T) {
 	g.putKeys(keyLines("shop", shopKey))
 	for query, want := range map[string]string{
 		"?api_key=K": "", "?a=1&api_key=K": "?a=1", "?api_key=K&a=1": "?a=1", "?a=%20&api_key=K&b=+": "?a=%20&b=+", "?a&&api_key=K": "?a&", "?xapi_key=1&api_key=K": "?xapi_key=1",
+		"?a=1;api_key=x&api_key=K": "?a=1;api_key=x", "?a&api%5fkey=K": "?a", "?%61pi_ke%79=K&b": "?b", "?a=%26api_key=x&api_key=K": "?a=%26api_key=x", "?api_key&api_key=K": "?api_key",
 	} {
 		if got := g.reached("/a"+strings.ReplaceAll(query, "K", shopKey), ""); !strings.HasPrefix(got, "GET /a"+want+"\n") {
 			t.Errorf("%s: the backend got\n%s", query, got)
 		}
 	}
 	for cookies, want := range map[string]string{
-		"key=K": "", "a=1; key=K": "a=1;", "key=K; a=1": "a=1", "a=1; key=K; b=2": "a=1; b=2", "a=1;key=K;b=2": "a=1; b=2", "mykey=1; key = K": "mykey=1;",
+		"key=K": "", "a=1; key=K": "a=1", "key=K; a=1": "a=1", "a=1; key=K; b=2": "a=1; b=2", "a=1;key=K;b=2": "a=1;b=2", "mykey=1; key = K ": "mykey=1",
+		"a=1, key=x; key=K": "a=1, key=x", "a=1\r\nX-A: 1\r\nCookie: key=K\r\nCookie: b=2; c=3": "a=1; b=2; c=3", "a=b=key=x; key=K": "a=b=key=x", "kEy=x; key=K;": "kEy=x;",
 	} {
 		got := g.reached("/a", "Cookie: "+strings.ReplaceAll(cookies, "K", shopKey)+"\r\n")
-		if !strings.Contains(got, "\nCookie: "+want+"\r\n") {
+		if want != "" && !strings.Contains(got, "\nCookie: "+want+"\r\n") || strings.Count(got, "\nCookie:") != map[bool]int{true: 1}[want != ""] {
 			t.Errorf("%s: the backend got\n%s", cookies, got)
 		}
 	}
@@ -266,6 +271,9 @@ func TestAPIKeysBesideOthers(t *testing.T) {
 	if got := g.reached("/shadow", "X-API-Key: wrong\r\nX-Client: mallory\r\n"); strings.Contains(got, "X-Client") || !strings.Contains(got, "wrong") {
 		t.Errorf("in shadow, the backend got\n%s", got)
 	}
+	g.reached("/open", shop)
+	g.expect(401, "/a", shop+shop)
+	g.expect(503, "/missing", shop)
 	g.reached("/a?api_key="+shopKey, "User-Agent: last\r\nX-Other: other\r\n")
 	log := ""
 	eventually(t, "the last request is logged", func() bool {

@@ -66,8 +66,15 @@ func TestJWTPlaces(t *testing.T) {
 		{"/", "Cookie: session=x\r\nCookie: session=TOKEN", 401, invalid},
 		{"/?access_token=x", "X-Token: TOKEN", 401, invalid},
 		{"/", "X-Token: TOKENx", 401, invalid},
+		{"/?a=1;access_token=TOKEN", "A: b", 401, "Bearer"},
+		{"/?access_token=TOKEN;access_token=TOKEN", "A: b", 401, invalid},
+		{"/?access_token=TOKEN&access%5ftoken=x", "A: b", 401, invalid},
+		{"/", "Cookie: a=1, session=TOKEN", 401, "Bearer"},
+		{"/", "Cookie: session=; a=1\r\nAuthorization: Bearer TOKEN", 200, ""},
+		{"/?access_token=HALF", "X-Token: REST", 401, invalid},
 	} {
 		request := strings.ReplaceAll("GET "+test.path+" HTTP/1.1\r\nHost: x\r\nX-User: mallory\r\n"+test.headers+"\r\n\r\n", "TOKEN", good)
+		request = strings.NewReplacer("HALF", good[50:], "REST", good[:50]).Replace(request)
 		got := c.send(request)
 		if got.Status != test.want || got.Header.Get("Www-Authenticate") != test.challenge {
 			t.Errorf("%s with %s: got %d and the challenge %q, want %d and %q", test.path, test.headers, got.Status, got.Header.Get("Www-Authenticate"), test.want, test.challenge)

@@ -40,6 +40,17 @@ spec:
               responseOverride:
                 responses: [{statuses: [404, 500, 502], backendRef: {name: errors, port: 80}}, {statuses: [410], statusCode: 404, backendRef: {name: errors, port: 80}}]
           backendRefs: [{name: app, port: 80}]
+        - matches: [{path: {value: /keys}}]
+          filters:
+            - {type: APIKey, apiKey: {secretRef: {name: partners}, from: [{type: QueryParam, name: api_key}]}}
+            - {type: ResponseOverride, responseOverride: {responses: [{statuses: [404], backendRef: {name: errors, port: 80}}]}}
+          shadow: [APIKey]
+          backendRefs: [{name: app, port: 80}]
+        - matches: [{path: {value: /tokens}}]
+          filters:
+            - {type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}], from: [{type: QueryParam, name: access_token}]}}
+            - {type: ResponseOverride, responseOverride: {responses: [{statuses: [404], backendRef: {name: errors, port: 80}}]}}
+          backendRefs: [{name: app, port: 80}]
         - matches: [{path: {value: /gone}}]
           filters: [{type: ResponseOverride, responseOverride: {responses: [{statuses: [404], backendRef: {name: missing, port: 80}}]}}]
           backendRefs: [{name: app, port: 80}]
@@ -80,7 +91,7 @@ func startOverriding(t *testing.T) *gateway {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = fmt.Fprintf(w, "%s %s %s: %s %s %s é\n", r.Method, r.Host, r.RequestURI, r.Header.Get("X-Code"), r.Header.Get("X-Format"), r.Header.Get("X-Original-Uri"))
 	}
-	return startGatewayWith(t, rendertest.Parse(t, overrideWorld), func(in *render.Input) {
+	return startGatewayWith(t, rendertest.Parse(t, strings.ReplaceAll(overrideWorld, "KEYS", keySet("ES256"))), func(in *render.Input) {
 		in.Backends[routing.Backend{Service: "app", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, app, nil)}}
 		in.Backends[routing.Backend{Service: "errors", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, errors, nil)}}
 	})
@@ -159,6 +170,9 @@ func TestResponseOverride(t *testing.T) {
 		{"/gone", 404, "", 404, "", "the backend: /gone"},
 		{"/none", 404, "", 500, "", "the route has no backend that can be used\n"},
 		{"/asked?a=b", 404, "text/html", 404, "", "GET x /: 404 text/html /asked?a=b é\n"},
+		{"/keys/a%20&b?api_key=K", 404, "", 404, "", "GET x /: 404  /keys/a%20&b é\n"},
+		{"/keys?a=b&api%5Fkey=K&c;d&api_key=K", 404, "", 404, "", "GET x /: 404  /keys?a=b&c;d é\n"},
+		{"/tokens?access_token=" + token(t, "ES256", nil) + "&a=api_key=K", 404, "", 404, "", "GET x /: 404  /tokens?a=api_key=K é\n"},
 		{"/asked", 500, "", 500, "", "GET x /: 500  /asked é\n"},
 		{"/asked", 410, "", 404, "", "GET x /: 410  /asked é\n"},
 		{"/asked", 403, "", 403, "", "the backend: /new"},

@@ -8,7 +8,6 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
-	"gateway/internal/regex"
 	"gateway/internal/routing"
 )
 
@@ -60,6 +59,13 @@ var apiKey = filter{
 
 func hasAPIKey(rule *routing.Rule) bool { return rule.APIKey != nil }
 
+func keyPlaces(rule *routing.Rule) model.CredentialPlaces {
+	if rule.APIKey == nil {
+		return nil
+	}
+	return rule.APIKey.From
+}
+
 func keyParam(place model.CredentialPlace) string { return placeParam("apikey", place) }
 
 func clientParam(header string) string { return "apikey.to." + ir.Quote(header, ir.InName) }
@@ -82,24 +88,22 @@ func keyRules(env Env) Rules {
 	const wanted = "{ var(txn.api_secret) -m found }"
 	lookup := "map_str(" + env.Paths.APIKeysMap() + ")"
 	challenge := ` hdr www-authenticate "%[` + param("apikey.scheme") + `]"`
-	places, headers := map[string]model.CredentialPlace{}, map[string]bool{}
+	places, headers := placesOf(env.Rules, "apikey", keyPlaces), map[string]bool{}
 	for _, rule := range env.Rules {
-		if rule.APIKey == nil {
-			continue
-		}
-		for _, place := range rule.APIKey.From {
-			places[keyParam(place)] = place
-		}
-		if header := rule.APIKey.ClientHeader; header != "" {
-			headers[header] = true
+		if rule.APIKey != nil && rule.APIKey.ClientHeader != "" {
+			headers[rule.APIKey.ClientHeader] = true
 		}
 	}
-	rules, remove := []string{"http-request set-var(txn.api_secret) " + param("apikey")}, []string(nil)
+	var remove []string
 	for _, param := range slices.Sorted(maps.Keys(places)) {
-		rules = append(rules, findLines("txn.api_key", param, places[param], `,regsub('^(?i:bearer) +',)`)...)
-		remove = append(remove, removeLines(env, places[param])...)
+		condition := has(param)
+		if env.isShadow {
+			condition = "!" + inShadow + " " + condition
+		}
+		remove = append(remove, takeLines(places[param], condition)...)
 	}
-	rules = slices.Concat(rules,
+	rules := slices.Concat(
+		[]string{"http-request set-var(txn.api_secret) " + param("apikey")}, findLines("txn.api_key", `,regsub('^(?i:bearer) +',)`, places),
 		[]string{"http-request set-var(txn.client_name) var(txn.api_key),sha2(256),hex,concat(/,txn.api_secret)," + lookup},
 		env.refuse(503, "the keys of clients are not known", "", "!"+clientName+" "+wanted+" !{ var(txn.api_secret),"+lookup+" -m found }"),
 		env.refuse(401, "an API key is required", challenge, "!"+clientName+" "+wanted+" !{ var(txn.api_key) -m found }"),
@@ -117,32 +121,4 @@ func keyRules(env Env) Rules {
 		rules = append(rules, "http-request set-header "+name+" %["+ClientLog+"] if "+clientName+" "+limited)
 	}
 	return Rules{Request: rules}
-}
-
-// removeLines remove a key from where it is. A query or a header of cookies that had nothing else goes with it.
-func removeLines(env Env, place model.CredentialPlace) []string {
-	limited, name, pattern := has(keyParam(place)), ir.Quote(place.Name, ir.InName), regex.Quote(place.Name)
-	if env.isShadow {
-		limited = "!" + inShadow + " " + limited
-	}
-	switch place.In {
-	case model.InQuery:
-		isThere := "{ url_param(" + name + ") -m found } " + limited
-		return []string{
-			"http-request set-var(txn.query) " + inQuotes("query,regsub('(?:^|&)"+pattern+"=[^&]*','')") + " if " + isThere,
-			"http-request set-pathq %[path] if { var(txn.query) -m len 0 } " + isThere,
-			"http-request set-query %[var(txn.query),regsub(^&,)] if !{ var(txn.query) -m len 0 } " + isThere,
-		}
-	case model.InCookie:
-		limited = "{ req.cook_cnt(" + name + ") gt 0 } " + limited
-		return []string{
-			"http-request replace-header cookie " + inQuotes(`^(.*[;,])[ \t]*`+pattern+`[ \t]*=[^;,]*[;,]?[ \t]*(.*)$`) + ` "\1 \2" if ` + limited,
-			"http-request replace-header cookie " + inQuotes(`^[ \t]*`+pattern+`[ \t]*=[^;,]*[;,]?[ \t]*(.*)$`) + ` "\1" if ` + limited,
-		}
-	}
-	lines := []string{"http-request del-header " + name + " if " + limited}
-	if i := slices.Index(env.Table.LoggedHeaders, place.Name); i >= 0 {
-		lines = append(lines, fmt.Sprintf("http-request unset-var(txn.logged_%d) if %s", i, has(keyParam(place))))
-	}
-	return lines
 }

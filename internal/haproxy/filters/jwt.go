@@ -186,22 +186,16 @@ func issuerRules(env Env) []string {
 
 func tokenParam(place model.CredentialPlace) string { return placeParam("jwt", place) }
 
+func tokenPlaces(rule *routing.Rule) model.CredentialPlaces {
+	if rule.JWT == nil {
+		return nil
+	}
+	return rule.JWT.From
+}
+
 // sentRules set txn.jwt_sent to the token of a request. In Authorization, one without the scheme is none.
 func sentRules(env Env) []string {
-	places := map[string]model.CredentialPlace{}
-	for _, rule := range env.Rules {
-		if rule.JWT == nil {
-			continue
-		}
-		for _, place := range rule.JWT.From {
-			places[tokenParam(place)] = place
-		}
-	}
-	var rules []string
-	for _, param := range slices.Sorted(maps.Keys(places)) {
-		rules = append(rules, findLines("txn.jwt_sent", param, places[param], `,regsub('^(?!(?i:bearer) )','no token: '),regsub('^(?i:bearer) +',)`)...)
-	}
-	return rules
+	return findLines("txn.jwt_sent", `,regsub('^(?!(?i:bearer) )','no token: '),regsub('^(?i:bearer) +',)`, placesOf(env.Rules, "jwt", tokenPlaces))
 }
 
 // critical finds the member "crit" in the header of a token, of any type, and what may hide it. HAProxy finds no

@@ -44,10 +44,7 @@ var override = filter{
 		wants := " if " + has("override")
 		found := "var(txn.override),map_str(" + env.Paths.Map(ir.FiltersFile) + ")"
 		rules := Rules{
-			Request: []string{
-				"http-request set-var(txn.override_format) req.fhdr(accept)" + wants,
-				"http-request set-var(txn.override_uri) pathq" + wants,
-			},
+			Request: slices.Concat([]string{"http-request set-var(txn.override_format) req.fhdr(accept)" + wants}, originalURI(env, wants)),
 			Response: []string{
 				`http-response set-var-fmt(txn.override) "%[` + param("override") + `]/%[status]"` + wants + " { status ge 400 }",
 				"http-response set-var(txn.overridden) " + found + " if { var(txn.override) -m found }",
@@ -87,6 +84,18 @@ var override = filter{
 		}
 		return all
 	},
+}
+
+// originalURI sets txn.override_uri to the URI of requests that meet a condition, without keys and tokens.
+func originalURI(env Env, wants string) []string {
+	lines := []string{"http-request set-var(txn.override_uri) path" + wants, "http-request set-var(txn.override_query) query" + wants}
+	places := secretPlaces(env.Rules)
+	for _, param := range slices.Sorted(maps.Keys(places)) {
+		if places[param].In == model.InQuery {
+			lines = append(lines, "http-request set-var(txn.override_query) "+inQuotes("var(txn.override_query),"+partOf(places[param]).without())+wants+" "+has(param))
+		}
+	}
+	return append(lines, `http-request set-var-fmt(txn.override_uri) "%[var(txn.override_uri)]?%[var(txn.override_query)]" if { var(txn.override_query) -m len gt 0 }`)
 }
 
 // eachOverride calls f for each status of an error, with what clients get.

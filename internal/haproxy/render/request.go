@@ -60,7 +60,9 @@ func (r *Renderer) routingLines() []ir.Line {
 	)
 	lines = append(lines, requestLimitLines(r.in)...)
 	for i, name := range r.in.Table.LoggedHeaders {
-		lines = append(lines, fmt.Sprintf("http-request set-var(txn.logged_%d) req.fhdr(%s),bytes(0,256)", i, name))
+		if !filters.IsSecret(r.env(), name) {
+			lines = append(lines, fmt.Sprintf("http-request set-var(txn.logged_%d) req.fhdr(%s),bytes(0,256)", i, name))
+		}
 	}
 	forwarded, odd := forwardedLines, slices.Concat(oddLines, oddForwardedLines)
 	if isTrusting {
