@@ -265,6 +265,29 @@ func TestExplainShadow(t *testing.T) {
 	run().Want(t, 3, "shadow: would refuse with 403: ", "answer    401: JWT: ")
 }
 
+// TestExplainLogins: pages and other requests without a session get different answers.
+func TestExplainLogins(t *testing.T) {
+	file := clitest.WriteFile(t, "clients.yaml", strings.Replace(clientsGateway, "  listeners:", "  trustedProxies: [10.0.0.0/8]\n  listeners:", 1))
+	for headers, want := range map[string]string{
+		"":                      "answer    401: OIDC: the request has no session; a browser that asks for a page is sent to https://id.test\n",
+		"Accept: text/html,*/*": "answer    302: OIDC: the request has no session: the browser is sent to https://id.test\n",
+		"Accept: text/html\nSec-Fetch-Mode: cors":                   "answer    401: OIDC: ",
+		"Accept: text/html\nX-Requested-With: x":                    "answer    401: OIDC: ",
+		"Cookie: a=b, __Host-gateway-session=a":                     "answer    401: OIDC: ",
+		"Cookie: a=b; __Host-gateway-session=a":                     "or 401 (session not checked)\n",
+		"Cookie: __Host-gateway-session=a\nX-Forwarded-Proto: http": "or 401 (session not checked)\n",
+	} {
+		args := []string{"explain", "-f", file, "http://a.test/login", "-H", "X-Forwarded-Proto: https"}
+		for header := range strings.SplitSeq(headers, "\n") {
+			if header != "" {
+				args = append(args, "-H", header)
+			}
+		}
+		clitest.Run(t, "", args...).Want(t, map[bool]int{true: 3}[strings.HasPrefix(want, "answer")], "OIDC: a user who has logged in at https://id.test, else a redirect there, ", want)
+	}
+	clitest.Run(t, "", "explain", "-f", file, "http://a.test/login", "-H", "Cookie: __Host-gateway-session=a").Want(t, 3, "answer    403: OIDC: logins need HTTPS: ")
+}
+
 // TestExplainClients asks on behalf of clients that have access, and others. What may refuse a request is named in the
 // order in which HAProxy asks it.
 func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
@@ -292,6 +315,7 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		t.Errorf("the order is %v, but HAProxy asks %v", order, want)
 	}
 	token, key, password := []string{"-H", "Authorization: bearer a.b.c", "-H", "X-Key: a"}, []string{"-H", "X-Key: a"}, []string{"-H", "Authorization: Basic YTpi"}
+	page := []string{"-H", "X-Forwarded-Proto: https", "-H", "Accept: text/html,*/*"}
 	for _, test := range []struct {
 		client, path string
 		more         []string
@@ -304,7 +328,9 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		{"10.2.0.1", "/private", nil, 3, []string{"answer    401: APIKey: the request does not have one key in its place\n"}},
 		{"10.2.0.1", "/private", append(key, key...), 3, []string{"answer    401: APIKey: "}},
 		{"10.2.0.1", "/private", append(key, "-H", "Cookie: a=b; k=c"), 3, []string{"answer    401: APIKey: "}},
-		{"10.2.0.1", "/private?a=1&key=", key, 3, []string{"answer    401: APIKey: "}},
+		{"10.2.0.1", "/private?a=1&key=", token, 0, []string{"100% to Service web"}},
+		{"10.2.0.1", "/private?a=1;key=a", token[:2], 3, []string{"answer    401: APIKey: "}},
+		{"10.2.0.1", "/private?ke%79=a", token[:2], 0, []string{"100% to Service web"}},
 		{"10.2.0.1", "/private?a=1&key=a", token[:2], 0, []string{"100% to Service web"}},
 		{"10.2.0.1", "/private", append(token[:2:2], "-H", "Cookie: a=b; k=c"), 0, []string{"100% to Service web"}},
 		{"10.2.0.1", "/private", key, 3, []string{clients + "\n" + keyed, "answer    401: JWT: the request has no header like Authorization: Bearer ...\n"}},
@@ -314,8 +340,7 @@ func TestExplainClients(t *testing.T) { //nolint:funlen // a flat table
 		{"fd00::1", "/private", nil, 3, []string{"answer    403: ClientAddress: fd00::1 is in ::/0, which is denied\n"}},
 		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},
 		{"10.1.2.3", "/private", []string{"-X", "OPTIONS", "-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
-		{"", "/login", nil, 3, []string{"filter    OIDC: a user who has logged in at https://id.test, else a redirect there, or 401\n", "answer    401: OIDC: the request has no session; a browser that asks for a page is sent to https://id.test\n"}},
-		{"", "/login", []string{"-H", "Cookie: __Host-gateway-session=a"}, 0, []string{"or 401 (session not checked)\n", "100% to Service web"}},
+		{"", "/login", append(page, "-H", "Cookie: __Host-gateway-session=a"), 3, []string{"answer    403: OIDC: logins need HTTPS: use https, or let the Gateway trust the proxy that terminates TLS\n"}},
 		{"", "/users", nil, 3, []string{"answer    401: BasicAuth: the request has no header like Authorization: Basic ...\n"}},
 		{"", "/users", token, 3, []string{"answer    401: BasicAuth: "}},
 		{"", "/users", password, 0, []string{"filter    BasicAuth: a user of Secret users, else 401 (password not checked)\n", "100% to Service web"}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -62,7 +63,14 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 	default:
 		add("JWT", "401: JWT: the request does not have one token in its place")
 	}
-	if oidc := rule.OIDC; oidc != nil && !hasSession(r) {
+	switch oidc := rule.OIDC; {
+	case oidc == nil:
+	case append(r.Header["x-forwarded-proto"], "")[0] != "https":
+		add("OIDC", "403: OIDC: logins need HTTPS: use https, or let the Gateway trust the proxy that terminates TLS")
+	case hasSession(r):
+	case asksForPage(r):
+		add("OIDC", "302: OIDC: the request has no session: the browser is sent to %s", oidc.Login.Issuer)
+	default:
 		add("OIDC", "401: OIDC: the request has no session; a browser that asks for a page is sent to %s", oidc.Login.Issuer)
 	}
 	if reason := filters.NotAllowed(rule, r.facts(rule)); reason != "" {
@@ -137,25 +145,43 @@ func authorizes(r request, scheme string) bool {
 	return len(values) == 1 && strings.HasPrefix(strings.ToLower(values[0]), strings.ToLower(scheme)+" ")
 }
 
-// hasOne reports whether a request has one key or token, whatever it is.
+// hasOne reports whether a request has one key or token, whatever it is. An empty one is none.
 func hasOne(r request, places model.CredentialPlaces) bool {
 	keys := 0
-	cookies, _ := http.ParseCookie(strings.Join(r.Header["cookie"], "; "))
 	for _, place := range places {
-		switch place.In {
-		case model.InHeader:
-			keys += len(r.Header[place.Name])
-		case model.InQuery:
-			keys += strings.Count("&"+r.Query, "&"+place.Name+"=")
-		case model.InCookie:
-			for _, cookie := range cookies {
-				if cookie.Name == place.Name {
-					keys++
-				}
-			}
+		values := valuesIn(r, place)
+		if len(values) > 1 {
+			return false
+		}
+		if len(values) == 1 && values[0] != "" {
+			keys++
 		}
 	}
 	return keys == 1
+}
+
+// valuesIn returns what a request has in a place.
+func valuesIn(r request, place model.CredentialPlace) []string {
+	switch place.In {
+	case model.InQuery:
+		return valuesOf(r.Query, "&", place.Name, url.PathUnescape)
+	case model.InCookie:
+		return valuesOf(strings.Join(r.Header["cookie"], ";"), ";", place.Name, func(name string) (string, error) { return strings.Trim(name, " \t"), nil })
+	}
+	return r.Header[place.Name]
+}
+
+// valuesOf returns the values of a name in a text of NAME=VALUE.
+func valuesOf(text, separator, name string, read func(string) (string, error)) []string {
+	var all []string
+	for part := range strings.SplitSeq(text, separator) {
+		if key, value, ok := strings.Cut(part, "="); ok {
+			if key, err := read(key); err == nil && key == name {
+				all = append(all, strings.Trim(value, " \t"))
+			}
+		}
+	}
+	return all
 }
 
 // isBearer reports whether tokens are in the header Authorization alone.
@@ -172,6 +198,13 @@ func hasToken(r request, jwt *model.JWT) bool {
 // hasSession reports whether a request has a session, whatever it is.
 func hasSession(r request) bool {
 	return hasOne(r, model.CredentialPlaces{{In: model.InCookie, Name: login.SessionCookie}})
+}
+
+// asksForPage reports whether a request is that of a browser for a page, as gateway-login sees it.
+func asksForPage(r request) bool {
+	mode := strings.Join(r.Header["sec-fetch-mode"], ",")
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (mode == "" || mode == "navigate") && r.Header["x-requested-with"] == nil &&
+		strings.Contains(strings.Join(r.Header["accept"], ","), "text/html")
 }
 
 // noAccess returns why a client has no access, "" if it has, or if that is not known.
