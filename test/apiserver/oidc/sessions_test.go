@@ -427,6 +427,9 @@ func (s *loginSite) testProgramDown() {
 	s.expectKilgore("/orders?id=1")
 	s.expect(http.StatusServiceUnavailable, s.newBrowser(), page)
 	s.age(browser, -time.Second, time.Minute)
+	s.expect(http.StatusOK, browser, page)
+	s.expectKilgore("/orders?id=1")
+	s.age(browser, -time.Hour, -time.Second)
 	s.expect(http.StatusServiceUnavailable, browser, page)
 	if len(s.app) > 0 {
 		s.t.Error("the backend got a request")
