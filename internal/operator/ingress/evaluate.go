@@ -86,7 +86,7 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 		result, faulty := c.translateSome(source.Input{
 			Ingresses: slices.DeleteFunc(slices.Clone(seen.ingresses), func(i *networkingv1.Ingress) bool { return source.ClassOf(i) != class.Name }),
 			Classes:   seen.classes, Services: seen.services, ConfigMaps: seen.configMaps, Configuration: configurations[class.Name],
-			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name,
+			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name, Open: source.OpenBy(class),
 			Taken: taken, Serving: true, Grants: seen.grants, Routes: seen.routes,
 		})
 		e.faulty = append(e.faulty, faulty...)

@@ -114,3 +114,19 @@ func TestAddresses(t *testing.T) {
 	one.ManagedFields = nil
 	expect("")
 }
+
+// TestOpen: the IngressClass names annotations that close no paths.
+func TestOpen(t *testing.T) {
+	f := newFixture(t)
+	f.addIngress("a", "one", map[string]string{source.Prefix + "auth-type": "digest", "example.com/allowed": "staff"}, "/")
+	for open, isClosed := range map[string]bool{
+		"": true, "example.com/allowed": true, source.Prefix + "auth-type, example.com/allowed": false,
+	} {
+		f.class().Annotations = map[string]string{source.AnnotationOpen: open}
+		f.sync()
+		if events := f.events(); strings.Contains(events, "Warning Closed annotation auth-type: ") != isClosed {
+			t.Errorf("open by %q, the events are\n%s", open, events)
+		}
+		f.told = nil
+	}
+}

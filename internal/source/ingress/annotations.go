@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -160,6 +159,14 @@ var serving = []Row{
 	{"enable-rewrite-log", Harmless, "kubectl gateway explain shows the rewritten path", nil, ""},
 	{"enable-opentelemetry opentelemetry-trust-incoming-span opentelemetry-operation-name", Lost, noTraces, nil, "false"},
 	{"stream-snippet", Lost, noSnippets, nil, ""},
+	{
+		"add-base-url auth-send-body base-url-scheme enable-influxdb enable-opentracing global-rate-limit global-rate-limit-ignored-cidrs " +
+			"global-rate-limit-key global-rate-limit-window grpc-backend influxdb-host influxdb-measurement influxdb-port influxdb-server-name " +
+			"lua-resty-waf lua-resty-waf-allow-unknown-content-types lua-resty-waf-debug lua-resty-waf-extra-rules lua-resty-waf-ignore-rulesets " +
+			"lua-resty-waf-process-multipart-body lua-resty-waf-score-threshold mirror-uri opentelemetry-trust-incoming-spans " +
+			"opentracing-trust-incoming-span rewrite-log secure-backends secure-verify-ca-secret session-cookie-hash upstream-fail-timeout upstream-max-fails",
+		Lost, "ingress-nginx does not read it any more", nil, "",
+	},
 }
 
 // guarding are those about who may come in. Whoever loses one must not be open to all.
@@ -184,11 +191,11 @@ var guarding = []Row{
 	{"auth-tls-verify-depth", Differs, "any depth is allowed", part(authTLS), ""},
 	{"auth-tls-pass-certificate-to-upstream", Differs, "the backend gets Client-Cert in any case", part(authTLS), ""},
 	{"auth-tls-error-page", Differs, "clients without a certificate get no answer", part(authTLS), ""},
-	{"auth-tls-match-cn", Closed, clientsName, nil, ""},
+	{"auth-tls-match-cn", Closed, clientsName, setClientsName, ""},
 	{"enable-global-auth", Carried, "the key global-auth-url of the ConfigMap", setBool(func(*settings, bool) {}), ""},
 	{"enable-modsecurity", Differs, withRules, setFirewall, ""},
 	{"enable-owasp-core-rules modsecurity-transaction-id", Harmless, "a WAF has these rules, and the access log an ID", nil, ""},
-	{"modsecurity-snippet", Closed, ownRules, nil, ""},
+	{"modsecurity-snippet", Closed, ownRules, setFirewallRules, ""},
 	{"configuration-snippet", Differs, "headers with fixed values are added, set and removed. One with any other directive is closed", setSnippet, ""},
 	{serverSnippet, Differs, "more_set_headers and more_clear_headers with fixed values. One with any other directive is closed", setServerSnippet, ""},
 }
@@ -199,51 +206,6 @@ const (
 	noSnippets = "there are no snippets: say with fields what it does, if there are any for it"
 	noTraces   = "there are no traces unless you add tracing to the GatewayConfig; trace headers of clients are passed on"
 )
-
-// otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those
-// that are not about requests.
-var otherAnnotations = map[string]string{
-	"kubectl.kubernetes.io/":      "",
-	"kubernetes.io/ingress.class": "",
-	allowHTTP:                     "",
-	"meta.helm.sh/":               "",
-	"argocd.argoproj.io/":         "",
-	"cert-manager.io/":            certManager,
-	"acme.cert-manager.io/":       certManager,
-	"kubernetes.io/tls-acme":      certManager,
-	"external-dns.":               "external-dns takes the hostnames of Ingresses: have it read those of HTTPRoutes, with --source=gateway-httproute --gateway-listener-sets",
-}
-
-// allowHTTP is GKE's, with the value "false" for an Ingress without HTTP.
-const (
-	allowHTTP = "kubernetes.io/ingress.allow-http"
-	onlyHTTPS = "HTTP is served too: remove the parentRef http from the routes of its hosts"
-)
-
-// aboutAccess are words in names of annotations that may restrict access, whatever program reads them.
-var aboutAccess = regexp.MustCompile(`(?i)access|acl|allow|auth|block|bot|captcha|cert|cidr|client|cors|deny|filter|firewall|forbid|geo|group|guard|internal|` +
-	`\bips?\b|jwt|limit|login|middleware|oidc|password|permission|plugin|polic|private|protect|public|range|rate|restrict|role|rule|saml|satisfy|` +
-	`secret|secur|snippet|source|ssl|sso|tls|token|trust|user|verif|vpn|waf|white`)
-
-const otherController = "it is for another controller"
-
-const certManager = "cert-manager makes the certificate for the Ingress, and deletes it with the Ingress: make a Certificate for the Secret before that"
-
-// controllers begin the annotations of the controllers that Ingresses and routes may be for, beside those of the domain
-// ingress.kubernetes.io. Any annotation of theirs may keep clients out.
-var controllers = []string{
-	"haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/", "nginx.com/", "projectcontour.io/",
-	"contour.heptio.com/", "getambassador.io/", "k8s.apisix.apache.org/", "higress.io/", "networking.gke.io/", "cloud.google.com/", "zalando.org/",
-	"haproxy.router.openshift.io/", "route.openshift.io/", "k8s.ngrok.com/", "ingress.cilium.io/", "ingress.citrix.com/", "ingress.bluemix.net/",
-	"virtual-server.f5.com/", "gateway.envoyproxy.io/", "gateway.nginx.org/", "kuadrant.io/", "networking.istio.io/", "gateway.k8s.aws/",
-}
-
-// IsController reports whether an annotation is that of a controller.
-func IsController(annotation string) bool {
-	domain, _, _ := strings.Cut(annotation, "/")
-	return domain == "ingress.kubernetes.io" || strings.HasSuffix(domain, ".ingress.kubernetes.io") ||
-		slices.ContainsFunc(controllers, func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
-}
 
 // keysOf returns the sorted keys of a map.
 func keysOf[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }

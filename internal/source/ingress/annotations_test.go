@@ -24,9 +24,9 @@ func TestEveryAnnotation(t *testing.T) {
 	values := []string{"true", "false", "7", "https://b.example.com", "/b", "b.example.com", "cookie", "round_robin", "64k", "http://b.a.svc$request_uri"}
 	for _, name := range names {
 		var without map[string]string
-		for beginning, others := range wholes {
+		for _, beginning := range keysOf(wholes) { // the longest comes last
 			if strings.HasPrefix(name, beginning) {
-				without = others
+				without = wholes[beginning]
 			}
 		}
 		outWithout, _, notesWithout := withAnnotations(t, without)
@@ -70,6 +70,8 @@ var wholes = map[string]map[string]string{
 	"x-forwarded-prefix":      {"rewrite-target": "/c"},
 	"limit-":                  {"limit-rps": "10"},
 	"auth-":                   {"auth-url": "http://login.a.svc/check"},
+	"auth-tls-match-cn":       {"auth-tls-secret": "a/ca"},
+	"modsecurity-snippet":     {"enable-modsecurity": "true"},
 	"custom-http-errors":      {"default-backend": "errors"},
 	"disable-proxy-":          {"default-backend": "errors", "custom-http-errors": "404"},
 	"mirror-":                 {"mirror-target": "http://b.a.svc$request_uri"},

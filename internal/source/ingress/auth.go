@@ -64,6 +64,10 @@ func setAuth(s *settings, value string) string {
 	return authNote
 }
 
+// partsOfAuth are those that nginx reads beside auth-url alone.
+var partsOfAuth = strings.Fields("auth-method auth-signin auth-signin-redirect-param auth-response-headers auth-snippet auth-proxy-set-headers " +
+	"auth-request-redirect auth-always-set-cookie")
+
 // setAuthMethod takes the method by which the Service is asked in any case.
 func setAuthMethod(s *settings, value string) string {
 	if value == "GET" {

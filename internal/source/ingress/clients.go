@@ -52,6 +52,14 @@ func setClients(s *settings, value string) string {
 	return clientsNote + either(s.authority.optional, clientsNone, clientsNever) + "\n" + fmt.Sprintf(clientsCA, s.Namespace, s.authorityName(s.authority), value)
 }
 
+// setClientsName closes what is for clients with some names alone.
+func setClientsName(s *settings, value string) string {
+	if note := part(authTLS)(s, value); note != "" {
+		return note
+	}
+	return s.close(s.annotation, clientsName)
+}
+
 // authorityName is the name of the ConfigMap of an authority. It is in the namespace of the Gateways.
 func (t *translator) authorityName(a authority) string {
 	if a.secret.Namespace == t.Namespace {

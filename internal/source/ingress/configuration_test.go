@@ -122,7 +122,7 @@ func TestSnippetsAreIgnored(t *testing.T) {
 		{"allow-snippet-annotations: 'false'", header, "Service web"},
 		{"allow-snippet-annotations: 'false'", other, "Service web"},
 		{"allow-snippet-annotations: 'false'", "server-snippet: deny all;", "Service web"},
-		{"allow-snippet-annotations: 'false', modsecurity-snippet: SecRuleEngine On", "modsecurity-snippet: a", "503"},
+		{"allow-snippet-annotations: 'false', enable-modsecurity: 'true', modsecurity-snippet: SecRuleEngine On", "modsecurity-snippet: a", "503"},
 		{"allow-snippet-annotations: 'true'", header, "X-A Service web"},
 		{"allow-snippet-annotations: 'true'", other, "503"},
 		{"", header, "X-A Service web"},

@@ -22,3 +22,11 @@ func setFirewall(s *settings, value string) string {
 	})
 	return withRules
 }
+
+// setFirewallRules closes what has rules of its own.
+func setFirewallRules(s *settings, _ string) string {
+	if !s.bool("enable-modsecurity", false) {
+		return "it has no effect without enable-modsecurity"
+	}
+	return s.close(s.annotation, ownRules)
+}

@@ -17,7 +17,7 @@ func TestFirewall(t *testing.T) {
 				all[name] = value
 			}
 			want := want
-			if others["modsecurity-snippet"] != "" {
+			if others["modsecurity-snippet"] != "" && annotation == "true" {
 				want = "503 [DirectResponse]"
 			}
 			for _, rule := range flatten(annotated(t, all)) {

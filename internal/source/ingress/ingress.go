@@ -155,6 +155,11 @@ func (t *translator) own(object Object, ingresses ...*networkingv1.Ingress) {
 	}
 }
 
+// OpenBy returns what an IngressClass lets be lost.
+func OpenBy(class *networkingv1.IngressClass) []string {
+	return list(class.Annotations[AnnotationOpen])
+}
+
 // ClassOf returns the class that an Ingress names, "" if it names none.
 func ClassOf(ingress *networkingv1.Ingress) string {
 	return cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"])

@@ -17,6 +17,9 @@ const (
 	// AnnotationAdopted is on an IngressClass whose Ingresses the operator does not look at any more, with any value: what
 	// it made of them belongs to the users.
 	AnnotationAdopted = "app.example.com/adopted"
+	// AnnotationOpen is on an IngressClass. Its value names what may be lost though it may keep clients out, with commas:
+	// annotations and keys of the ConfigMap.
+	AnnotationOpen = "app.example.com/open"
 )
 
 // Made is a kind of object that Ingresses become.

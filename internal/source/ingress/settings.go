@@ -82,12 +82,19 @@ type settings struct {
 func (t *translator) readSettings(ingress *networkingv1.Ingress) *settings {
 	s := &settings{translator: t, ingress: ingress, values: map[string]string{}, defaults: map[string]bool{}}
 	s.closed = t.isClosed("Ingress", ingress.Namespace, ingress.Name)
+	var all []string
 	for name, value := range ingress.Annotations {
-		if short, ok := strings.CutPrefix(name, Prefix); ok && !(t.ignoreSnippets && strings.HasSuffix(name, "-snippet")) {
+		short, ok := strings.CutPrefix(name, Prefix)
+		if isEmpty := strings.TrimSpace(value) == ""; ok && isEmpty && !strings.HasSuffix(name, "-source-range") {
+			continue // nginx ignores it
+		}
+		if all = append(all, name); ok && !(t.ignoreSnippets && strings.HasSuffix(name, "-snippet")) {
 			s.values[short] = value
 		}
 	}
-	all := slices.Collect(maps.Keys(ingress.Annotations))
+	if s.values["auth-url"] == "" { // they say nothing of global-auth-url
+		maps.DeleteFunc(s.values, func(name, _ string) bool { return slices.Contains(partsOfAuth, name) })
+	}
 	if !isCanary(ingress) {
 		for _, name := range s.takeDefaults() {
 			all = append(all, Prefix+name)
@@ -113,7 +120,11 @@ func (s *settings) takeDefaults() []string {
 	_, hasOwnAuth := s.values["auth-url"]
 	hasOwnAuth = hasOwnAuth || !s.bool("enable-global-auth", true)
 	for name, value := range s.configuration.defaults {
-		if _, ok := s.values[name]; !ok && (!hasOwnAuth || !strings.HasPrefix(name, "auth-")) {
+		_, ok := s.values[name]
+		if _, isAllowed := s.values["allowlist-source-range"]; name == "whitelist-source-range" {
+			ok = ok || isAllowed // these are two names of one
+		}
+		if !ok && (!hasOwnAuth || !strings.HasPrefix(name, "auth-")) {
 			names = append(names, name)
 			s.values[name], s.defaults[name] = value, true
 		}
@@ -123,30 +134,20 @@ func (s *settings) takeDefaults() []string {
 
 // carry converts an annotation, and returns what is to be noted.
 func (s *settings) carry(name string) string {
-	const unknown = "it is not known, and not carried over"
 	s.annotation = name
 	short, ok := strings.CutPrefix(name, Prefix)
 	if !ok {
-		text, ok := find(otherAnnotations, name)
-		switch {
-		case name == allowHTTP && !equalValues(s.ingress.Annotations[name], "true"):
-			return s.close(name, onlyHTTPS)
-		case ok:
-			return text
-		case IsController(name):
-			return s.close(name, otherController)
-		case aboutAccess.MatchString(name):
-			return s.close(name, unknown)
-		}
-		return unknown
+		return s.carryOther(name)
 	}
 	row, ok := annotations[short]
 	_, counts := s.values[short]
 	switch {
 	case !counts:
-		return "nginx ignores it, as allow-snippet-annotations is false"
-	case !ok:
+		return either(slices.Contains(partsOfAuth, short), "it has no effect without auth-url", "nginx ignores it, as allow-snippet-annotations is false")
+	case !ok && hasWord(short, wordsOfAccess):
 		return s.close(name, unknown)
+	case !ok:
+		return unknown
 	case isCanary(s.ingress) && !slices.Contains(ofCanary, short):
 		return "a canary has that of its main Ingress"
 	case row.set != nil:

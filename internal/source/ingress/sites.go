@@ -293,7 +293,7 @@ func (s *site) isBehindClosed(l *location) bool {
 	}
 	name := types.NamespacedName{Namespace: l.ingress.Namespace, Name: l.backend.Service.Name}
 	for _, annotation := range keysOf(or(s.Services[name], corev1.Service{}).Annotations) {
-		if IsController(annotation) {
+		if IsController(annotation) && s.mayKeepOut(annotation, s.class) {
 			then := s.close(annotation, Target{"Service", name.Namespace, name.Name})
 			s.note(Subject{"Service", name.Namespace, name.Name}, "annotation %s: %s. %s", annotation, otherController, then)
 		}

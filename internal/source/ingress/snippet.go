@@ -21,12 +21,12 @@ const (
 func setSnippet(s *settings, value string) string {
 	directives, rest := parseSnippet(value)
 	if rest != "" {
-		return s.close(s.annotation, fmt.Sprintf(snippetOther, rest))
+		return s.close(s.annotation, fmt.Sprintf(snippetOther, oneLine(rest)))
 	}
 	headers, adds := snippet{s: s}, false
 	for _, d := range directives {
 		if !headers.take(d[0], d[1:]) {
-			return s.close(s.annotation, fmt.Sprintf(snippetOther, strings.Join(d, " ")))
+			return s.close(s.annotation, fmt.Sprintf(snippetOther, oneLine(strings.Join(d, " "))))
 		}
 		adds = adds || d[0] == "add_header" && d[len(d)-1] != "always"
 	}
@@ -43,8 +43,17 @@ func setServerSnippet(s *settings, value string) (text string) {
 	return text
 }
 
+// redirectingServer matches a server that redirects another port to HTTPS, as ingress-nginx's manifest for load
+// balancers of AWS that end TLS has it.
+var redirectingServer = regexp.MustCompile(`^\s*server\s*\{\s*listen\s+\d+;\s*return\s+30[1278]\s+https://\$host\$request_uri;\s*\}\s*$`)
+
+const noServer = "no other port redirects to HTTPS: add a listener for it to the Gateway, with an HTTPRoute that redirects"
+
 // setGlobalSnippet carries over what a snippet of the ConfigMap does to all answers.
 func setGlobalSnippet(s *settings, value string) string {
+	if redirectingServer.MatchString(value) {
+		return noServer
+	}
 	headers, text := s.serverSnippet(value)
 	if headers == nil {
 		return text
@@ -76,10 +85,13 @@ func (s *settings) serverSnippet(value string) (*gatewayv1.HTTPHeaderFilter, str
 		}
 	}
 	if rest != "" {
-		return nil, s.close(s.annotation, fmt.Sprintf("%s cannot be given: a snippet of the server may have more_set_headers and more_clear_headers, each name once", rest))
+		return nil, s.close(s.annotation, fmt.Sprintf("%s cannot be given: a snippet of the server may have more_set_headers and more_clear_headers, each name once", oneLine(rest)))
 	}
 	return &headers.response, ""
 }
+
+// oneLine returns a text for a note, of which each line is another one.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // addServerHeaders adds what a snippet of the server does to headers of which the location says nothing.
 func (l *location) addServerHeaders(from *gatewayv1.HTTPHeaderFilter) {

@@ -106,6 +106,13 @@ var requests = []struct {
 	{"guards", "http://cors.example.com/", []string{"CORS: pages of * may use it", "else 403", "ExternalAuth"}},
 	{"guards", "https://tls.example.com/", []string{"answer    503"}},
 
+	{"others", "http://own.t/", []string{"clients from 127.0.0.0/8, else 403"}},
+	{"others", "http://old.t/", []string{"clients from 127.0.0.0/8, else 403"}},
+	{"others", "http://rancher.t/", []string{"Service app/echo port 80"}},
+	{"others", "http://a3.t/", []string{"Service app/echo port 80"}},
+	{"others", "http://c4.t/", []string{"Service app/echo port 80"}},
+	{"others", "http://perm.t/", []string{"clients from 192.0.2.0/24, else 403", "Service app/echo port 80"}},
+
 	{"closed", "http://open.example.com/", []string{"Service web port 80"}},
 	{"closed", "http://default-firewall.example.com/", []string{"WAF: a score below 5", "Service web port 80"}},
 	{"closed", "http://traefik.example.com/", []string{"answer    503"}},
@@ -146,12 +153,29 @@ var requests = []struct {
 	{"certificates", "http://late.example.com/moved", []string{"302: redirect to scheme https, host new.example.com\n"}},
 }
 
+// input is the file of a fixture.
+func input(fixture string) string {
+	if fixture == "others" { // it has no golden file
+		return fixtures + "others.yaml"
+	}
+	return fixtures + "ingress-" + fixture + ".in.yaml"
+}
+
+// TestOthersAreServed: ingress-nginx serves all Ingresses of a fixture.
+func TestOthersAreServed(t *testing.T) {
+	t.Parallel()
+	converted := clitest.Run(t, "", "convert", "-f", input("others"), "-n", "default").Out
+	if served := strings.Count(converted, "  - backendRefs:\n"); served != 25 || strings.Contains(converted, "directResponse:") || strings.Contains(converted, "requestRedirect:") {
+		t.Errorf("%d of 25 Ingresses are served:\n%s", served, converted)
+	}
+}
+
 // TestConvertedBehaves asks explain what becomes of requests.
 func TestConvertedBehaves(t *testing.T) {
 	for _, test := range requests {
 		t.Run(test.fixture+" "+test.args, func(t *testing.T) {
 			t.Parallel()
-			converted := clitest.Run(t, "", "convert", "-f", fixtures+"ingress-"+test.fixture+".in.yaml", "-n", "default").Out
+			converted := clitest.Run(t, "", "convert", "-f", input(test.fixture), "-n", "default").Out
 			_, name, _ := strings.Cut(converted, "kind: GatewayConfig\nmetadata:\n  name: ") // that of the first class
 			name, _, _ = strings.Cut(name, "\n")
 			args := strings.Fields(test.args)
