@@ -54,7 +54,7 @@ func (l *login) run(ctx context.Context) error {
 }
 
 func (l *login) flags(flags *flag.FlagSet) {
-	flags.StringVar(&l.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/client-secret and SECRET/session-keys")
+	flags.StringVar(&l.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/client-secret, SECRET/issuer and SECRET/session-keys")
 	flags.StringVar(&l.Authorities, "authorities-dir", "", "`directory` where kubelet mounts CONFIGMAP/ca.crt, by which providers are verified")
 	flags.StringVar(&l.socket, "socket", "", "`file` of the socket where HAProxy asks about sessions")
 }

@@ -16,7 +16,7 @@ import (
 // Mounts describes the Secrets and ConfigMaps in the agent's container.
 type Mounts struct {
 	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, SECRET/api-keys
-	// and SECRET/api-keys-problem, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks
+	// and SECRET/api-keys-problem, SECRET/issuer, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks
 	// and CONFIGMAP/rules.conf.
 	CertificatesDir, AuthoritiesDir string
 	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates, keys of
@@ -86,7 +86,7 @@ func (r *mountReader) links() string {
 
 // read reads the files. Key sets that cannot be read keep their earlier keys.
 func (r *mountReader) read(keySets map[string]keySetFile) {
-	r.files = mounted{hasKeys: r.mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[model.SecretFile]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
+	r.files = mounted{hasKeys: r.mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[model.SecretFile]string{}, issuers: map[string][]byte{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
 	for _, name := range r.mounts.Secrets {
 		r.files.certificates[name] = r.certificate(name)
 	}
@@ -94,6 +94,7 @@ func (r *mountReader) read(keySets map[string]keySetFile) {
 		for _, file := range []model.SecretFile{{Secret: name, File: certificates.UsersFile}, {Secret: name, File: certificates.APIKeysFile}, {Secret: name, File: certificates.SessionKeysFile}} {
 			r.files.users[file] = r.users(file)
 		}
+		r.files.issuers[name], _ = readMounted(r.mounts.CertificatesDir, name, certificates.IssuerFile)
 	}
 	for _, name := range r.mounts.ConfigMaps {
 		r.files.authorities[name] = r.authority(name)

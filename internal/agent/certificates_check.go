@@ -13,6 +13,7 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/jwks"
+	"gateway/internal/login"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -129,6 +130,8 @@ type mounted struct {
 	fetched map[routing.KeySource]jwks.Set
 	// users say what is wrong with the users of a Secret; "" if nothing is.
 	users map[model.SecretFile]string
+	// issuers are the providers that secrets of clients are for, by Secret.
+	issuers map[string][]byte
 	// ruleSets say what is wrong with the rules of a ConfigMap; "" if nothing is.
 	ruleSets map[string]string
 }
@@ -320,16 +323,24 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 	return true
 }
 
-// users notes what is wrong with a file that has users or API keys.
+// users notes what is wrong with a file that has users, API keys or keys of sessions, and with the issuer beside it.
 func (c *collector) users(file model.SecretFile) {
-	secret := file.Secret
+	issuer := file.Issuer
+	file.Issuer = ""
 	problem, ok := c.files.users[file]
-	switch {
-	case !ok:
-		c.notMounted(kindSecret, secret)
-	case problem != "":
-		c.problem("", kindSecret, secret, problem)
-		c.problems[len(c.problems)-1].Reason = appv1.ProblemInvalidUsersRef
+	if !ok {
+		c.notMounted(kindSecret, file.Secret)
+		return
+	}
+	problems := []string{problem}
+	if issuer != "" && problem != missing(file.File) {
+		problems = append(problems, login.IssuerProblem(c.files.issuers[file.Secret], issuer))
+	}
+	for _, problem := range problems {
+		if problem != "" {
+			c.problem("", kindSecret, file.Secret, problem)
+			c.problems[len(c.problems)-1].Reason = appv1.ProblemInvalidUsersRef
+		}
 	}
 }
 

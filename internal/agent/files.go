@@ -35,12 +35,13 @@ const AssumedAuthority = "# the content of the ConfigMap\n"
 // CheckFiles returns what proxies can use of Secrets and ConfigMaps, as gateway-keys and an agent would. Secrets that
 // are not given are not reported. ConfigMaps that are not given count as usable.
 func CheckFiles(table *routing.Table, namespace string, secrets, configMaps Files, now time.Time) Usable {
-	files := mounted{hasKeys: true, certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[model.SecretFile]string{}}
+	files := mounted{hasKeys: true, certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[model.SecretFile]string{}, issuers: map[string][]byte{}}
 	for name, content := range secrets {
 		files.certificates[name] = pairIn(content)
 		for file := range parsers {
 			files.users[model.SecretFile{Secret: name, File: file}] = usersIn(content, file)
 		}
+		files.issuers[name] = content[certificates.IssuerFile]
 	}
 	for name, content := range configMaps {
 		files.authorities[name] = authorityIn(content)

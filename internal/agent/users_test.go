@@ -136,3 +136,31 @@ func TestUsers(t *testing.T) {
 	r.expectReport(generation, "Secret "+namespace+"/new is not mounted")
 	r.expectNoReload(running)
 }
+
+// TestIssuers: a Secret for logins has to name the provider that it is for.
+func TestIssuers(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t)
+	r.options.Mounts.Users = []string{"login"}
+	r.options.Paths.LoginSocket = filepath.Join(r.options.Paths.RunDir, "login.sock")
+	put := func(file, content string) { r.secrets.Put(map[string][]byte{"login/" + file: []byte(content)}) }
+	spec := r.spec("api")
+	login := func(issuer string) []appv1.RuleFilter {
+		return []appv1.RuleFilter{{Type: appv1.RuleFilterOIDC, OIDC: &appv1.OIDC{Issuer: issuer, ClientID: "shop", SecretRef: appv1.ObjectReference{Name: "login"}, Path: "/oauth2"}}}
+	}
+	spec.Routes[0].Rules[0].Filters = login("https://id.example.com")
+	const secret = " Secret/login Secret " + namespace + "/login: "
+	r.start(spec)
+	r.expectProblems(secret + "it does not exist or has no session-keys")
+	put("session-keys", strings.Repeat("ab", 32))
+	r.expectProblems(secret + "it has no issuer: add this key with https://id.example.com, if client-secret is for that provider")
+	put("issuer", "https://other.example.com")
+	r.expectProblems(secret + "its issuer names another provider than https://id.example.com: client-secret is not sent there")
+	put("issuer", "https://id.example.com\n")
+	r.expectProblems()
+	spec.Routes[0].Rules[0].Filters = login("https://evil.example.com")
+	r.edit(spec)
+	r.expectProblems(secret + "its issuer names another provider than https://evil.example.com: client-secret is not sent there")
+	put("session-keys", strings.Repeat("ab", 32)+"\nx")
+	r.expectProblems(secret+"its issuer names another provider", secret+"some keys in session-keys cannot be used: line 2 has not")
+}

@@ -35,6 +35,8 @@ const (
 	SessionKeysFile = "session-keys"
 	// ClientSecretFile is beside it. Providers know a client by it; neither HAProxy nor gateway-keys has it.
 	ClientSecretFile = "client-secret"
+	// IssuerFile is beside it, too. It names the provider that the client's secret is for.
+	IssuerFile = "issuer"
 	// ProblemSuffix ends the name of the file beside one of these that is what ProblemFile is to a certificate.
 	ProblemSuffix = "-problem"
 	// APIKeysMap is the file for HAProxy with all of these, in a directory that has the name of no Secret.

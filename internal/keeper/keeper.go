@@ -49,11 +49,12 @@ type HAProxy interface {
 // Keeper passes on the content of Secrets. It alone writes its two directories, which outlive it: their content at the
 // start is what it passed on before.
 type Keeper struct {
-	// Secrets holds SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys and SECRET/session-keys.
+	// Secrets holds SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys, SECRET/session-keys and
+	// SECRET/issuer.
 	Secrets string
 	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, the API keys in _/api-keys.map, and the keys
-	// of sessions in _/session-keys.map. Certificates gets SECRET/tls.crt and SECRET/problem for the agent, and of the
-	// other files empty ones, with SECRET/FILE-problem.
+	// of sessions in _/session-keys.map. Certificates gets SECRET/tls.crt and SECRET/problem for the agent,
+	// SECRET/issuer, and of the other files empty ones, with SECRET/FILE-problem.
 	Pairs, Certificates string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker
@@ -185,6 +186,9 @@ func (k *Keeper) passUsers(now contents) (shown contents, keys map[string][]ir.M
 				keys[certificates.SessionKeysMap] = append(keys[certificates.SessionKeysMap], ir.MapEntry{Key: key.ID + "/" + secret, Value: key.HAProxyKey()})
 			}
 			isEmpty = len(found) == 0
+		case certificates.IssuerFile:
+			shown[path] = now[path]
+			continue
 		default:
 			continue
 		}

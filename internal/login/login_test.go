@@ -78,6 +78,21 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestIssuer: a client's secret is for the provider that its Secret names, and for no other. Nothing in the Secret is
+// told.
+func TestIssuer(t *testing.T) {
+	const issuer = "https://id.example.com"
+	for content, want := range map[string]string{
+		issuer: "", issuer + "\n": "", "": "it has no issuer: add this key with https://id.example.com, if client-secret is for that provider", " \n": "it has no issuer",
+		issuer + "/":             "its issuer names another provider than https://id.example.com: client-secret is not sent there",
+		"https://ID.example.com": "its issuer names another", issuer + "\nhttps://other.example.com": "its issuer names another", "id.example.com": "its issuer names another",
+	} {
+		if got := IssuerProblem([]byte(content), issuer); !strings.HasPrefix(got, want) || want == "" && got != "" || strings.Contains(got, "other.example.com") {
+			t.Errorf("%q: got %q", content, got)
+		}
+	}
+}
+
 // TestSettings: a question has all settings, and sessions are for those that are told apart.
 func TestSettings(t *testing.T) {
 	settings := Settings{Issuer: "https://a/?&=+%", ClientID: "b", Secret: "c", Path: "/d", Scopes: []string{"e"}, Token: "ID"}

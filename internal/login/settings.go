@@ -6,7 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+
+	"gateway/internal/certificates"
 )
 
 // Settings are those of a filter. HAProxy passes them on to gateway-login with each question, so that gateway-login
@@ -21,6 +24,18 @@ type Settings struct {
 	Path, LoggedOutPath string
 	// Token is the token for the backend: ID, Access or "".
 	Token string
+}
+
+// IssuerProblem returns why the secret of a client is not for a provider, "" if it is, by the key of the Secret that
+// names its issuer. Whoever writes a filter could have any client's secret sent to a provider of their own otherwise.
+func IssuerProblem(content []byte, issuer string) string {
+	switch strings.TrimSpace(string(content)) {
+	case issuer:
+		return ""
+	case "":
+		return fmt.Sprintf("it has no %s: add this key with %s, if %s is for that provider", certificates.IssuerFile, issuer, certificates.ClientSecretFile)
+	}
+	return fmt.Sprintf("its %s names another provider than %s: %s is not sent there", certificates.IssuerFile, issuer, certificates.ClientSecretFile)
 }
 
 // The paths below Path.

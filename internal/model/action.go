@@ -340,19 +340,23 @@ const (
 )
 
 // SecretFile is a file of a Secret.
-type SecretFile struct{ Secret, File string }
+type SecretFile struct {
+	Secret, File string
+	// Issuer is what IssuerFile beside it has to name; "": nothing.
+	Issuer string
+}
 
 // SecretFiles are those that the action needs.
 func (a *Action) SecretFiles() []SecretFile {
 	var all []SecretFile
 	if a.BasicAuth != nil {
-		all = append(all, SecretFile{a.BasicAuth.Secret, certificates.UsersFile})
+		all = append(all, SecretFile{Secret: a.BasicAuth.Secret, File: certificates.UsersFile})
 	}
 	if a.APIKey != nil {
-		all = append(all, SecretFile{a.APIKey.Secret, certificates.APIKeysFile})
+		all = append(all, SecretFile{Secret: a.APIKey.Secret, File: certificates.APIKeysFile})
 	}
 	if a.OIDC != nil {
-		all = append(all, SecretFile{a.OIDC.Login.Secret, certificates.SessionKeysFile})
+		all = append(all, SecretFile{a.OIDC.Login.Secret, certificates.SessionKeysFile, a.OIDC.Login.Issuer})
 	}
 	return all
 }

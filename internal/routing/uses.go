@@ -11,7 +11,7 @@ import (
 type Uses struct {
 	// Backends are Service ports, by their texts, without the one that stands for none.
 	Backends tree.Map[Backend]
-	// SecretFiles are files of Secrets, by their paths.
+	// SecretFiles are files of Secrets, by their paths and issuers.
 	SecretFiles tree.Map[model.SecretFile]
 	// Keys are the rules that need keys of tokens from each source, by the text of the source and what names the rule.
 	Keys tree.Map[tree.Map[KeyUse]]
@@ -58,7 +58,7 @@ func (u *uses) change(host *Host, n int) {
 			u.count("b"+key, n, func() { u.backends.Set(key, backend) }, func() { u.backends.Delete(key) })
 		})
 		for _, file := range rule.SecretFiles() {
-			path := file.Secret + "/" + file.File
+			path := file.Secret + "/" + file.File + " " + file.Issuer
 			u.count("s"+path, n, func() { u.secrets.Set(path, file) }, func() { u.secrets.Delete(path) })
 		}
 		if rule.WAF != nil && rule.WAF.Settings.Rules != "" {

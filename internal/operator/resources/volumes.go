@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth, SECRET/api-keys and
-	// SECRET/session-keys, for each Secret. loginsDir is where the login container has SECRET/session-keys and
-	// SECRET/client-secret.
+	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth, SECRET/api-keys,
+	// SECRET/session-keys and SECRET/issuer, for each Secret. loginsDir is where the login container has
+	// SECRET/session-keys, SECRET/client-secret and SECRET/issuer.
 	secretsDir = "/etc/gateway/secrets"
 	loginsDir  = "/etc/gateway/logins"
 
@@ -86,7 +86,7 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 			secrets.WithSources(filesOf(name, certificates.CertificateFile, certificates.KeyFile))
 		}
 		for _, name := range mounted.Users {
-			secrets.WithSources(filesOf(name, certificates.UsersFile, certificates.APIKeysFile, certificates.SessionKeysFile))
+			secrets.WithSources(filesOf(name, certificates.UsersFile, certificates.APIKeysFile, certificates.SessionKeysFile, certificates.IssuerFile))
 		}
 		volumes = append(volumes,
 			corev1ac.Volume().WithName(secretsVolume).WithProjected(secrets),
@@ -95,7 +95,7 @@ func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 	if len(mounted.Logins) > 0 {
 		logins := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
 		for _, name := range mounted.Logins {
-			logins.WithSources(filesOf(name, certificates.SessionKeysFile, certificates.ClientSecretFile))
+			logins.WithSources(filesOf(name, certificates.SessionKeysFile, certificates.ClientSecretFile, certificates.IssuerFile))
 		}
 		volumes = append(volumes, corev1ac.Volume().WithName(loginsVolume).WithProjected(logins), inMemory(loginRunVolume))
 	}

@@ -76,9 +76,9 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		container *corev1ac.ContainerApplyConfiguration
 		want      []string
 	}{
-		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret provider auth,api-keys,session-keys", "Secret shop-tls auth,api-keys,session-keys", "Secret users auth,api-keys,session-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}},
+		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret provider auth,api-keys,session-keys,issuer", "Secret shop-tls auth,api-keys,session-keys,issuer", "Secret users auth,api-keys,session-keys,issuer", "rw keys", "rw keys-run", "rw certificates", "ro config"}},
 		{&pod.InitContainers[1], []string{
-			"Secret provider session-keys,client-secret", "rw login-run",
+			"Secret provider session-keys,client-secret,issuer", "rw login-run",
 			"ConfigMap internal ca.crt,ca.crl,jwks,rules.conf", "ConfigMap issuer ca.crt,ca.crl,jwks,rules.conf", "ConfigMap partners ca.crt,ca.crl,jwks,rules.conf", "ConfigMap public ca.crt,ca.crl,jwks,rules.conf", "ConfigMap rules ca.crt,ca.crl,jwks,rules.conf", "ConfigMap staff ca.crt,ca.crl,jwks,rules.conf",
 		}},
 		{&pod.InitContainers[2], []string{
@@ -106,7 +106,7 @@ func TestUsersAlone(t *testing.T) {
 	gateway.Spec.Routes[0].Rules = gateway.Spec.Routes[0].Rules[:1]
 	gateway.Status.Attachments = &appv1.Attachments{Users: []appv1.ObjectReference{{Name: "staff"}, {Name: "users"}}}
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
-	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth,api-keys,session-keys", "Secret users auth,api-keys,session-keys", "rw keys", "rw keys-run", "rw certificates", "ro config"}) {
+	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth,api-keys,session-keys,issuer", "Secret users auth,api-keys,session-keys,issuer", "rw keys", "rw keys-run", "rw certificates", "ro config"}) {
 		t.Errorf("container %s holds %q", *pod.InitContainers[0].Name, got)
 	}
 	if args := pod.InitContainers[1].Args; !slices.Contains(args, "-users=staff") || !slices.Contains(args, "-users=users") {

@@ -201,7 +201,7 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 		if err != nil {
 			t.Fatalf("the commands did not make Secret %s: %v", name, err)
 		}
-		for _, file := range []string{certificates.UsersFile, certificates.APIKeysFile, certificates.SessionKeysFile} {
+		for _, file := range []string{certificates.UsersFile, certificates.APIKeysFile, certificates.SessionKeysFile, certificates.IssuerFile} {
 			if content, ok := secret.Data[file]; ok {
 				files[name+"/"+file] = content
 			}

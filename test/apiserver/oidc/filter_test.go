@@ -108,8 +108,10 @@ func (s *loginSite) startProgram(authorities, socket string) {
 func (s *loginSite) putKeys(lines string) {
 	s.t.Helper()
 	s.keys, _ = login.ParseKeys([]byte(lines))
-	s.secrets.Put(map[string][]byte{"login/session-keys": []byte(lines)})
-	s.logins.Put(map[string][]byte{"login/session-keys": []byte(lines), "login/client-secret": []byte(clientSecret)})
+	secret := map[string][]byte{"login/session-keys": []byte(lines), "login/issuer": []byte(s.idp.issuer)}
+	s.secrets.Put(secret)
+	secret["login/client-secret"] = []byte(clientSecret)
+	s.logins.Put(secret)
 }
 
 // eventuallyHas waits until HAProxy has the keys of some lines, and no others.

@@ -50,6 +50,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		}
 		w.put("session-keys", key)
 		w.put("client-secret", clientSecret+"\n")
+		w.put("issuer", issuer+"\n")
 		must(t, os.Mkdir(filepath.Join(w.Authorities, "cas"), 0o700))
 		must(t, os.WriteFile(filepath.Join(w.Authorities, "cas", "ca.crt"), []byte("of the provider"), 0o600))
 		test(w)

@@ -32,7 +32,7 @@ func (s *Server) begin(v *visit) (answer, error) {
 	if !v.isPage {
 		return refuse(http.StatusUnauthorized, "there is no session, or it has ended: "+again), nil
 	}
-	known, err := s.provider(v)
+	known, client, err := s.known(v)
 	if err != nil {
 		return answer{}, err
 	}
@@ -47,7 +47,7 @@ func (s *Server) begin(v *visit) (answer, error) {
 		begun.Target = "/"
 	}
 	cookies = append(cookies, cookie(login.LoginCookie+begun.State[:nameSize], v.seal(v.loginBinding(), begun), loginTime))
-	return redirect(known.LoginURL(v.client(), begun.State, begun.Nonce, begun.Verifier), cookies...), nil
+	return redirect(known.LoginURL(client, begun.State, begun.Nonce, begun.Verifier), cookies...), nil
 }
 
 // errorCodes are what OAuth's errors look like.
@@ -75,11 +75,11 @@ func (s *Server) finish(ctx context.Context, v *visit) (answer, error) {
 		}
 		return refuse(http.StatusForbidden, "the provider refuses the login: "+code, forget), nil
 	}
-	known, err := s.provider(v)
+	known, client, err := s.known(v)
 	if err != nil {
 		return answer{}, err
 	}
-	issued, err := known.Exchange(ctx, v.client(), query.Get("code"), begun.Nonce, begun.Verifier)
+	issued, err := known.Exchange(ctx, client, query.Get("code"), begun.Nonce, begun.Verifier)
 	var refused *provider.RefusedError
 	switch {
 	case errors.As(err, &refused):

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ const answerTime = 12 * time.Second
 
 // Server answers questions.
 type Server struct {
-	// Secrets has SECRET/client-secret and SECRET/session-keys, Authorities has CONFIGMAP/ca.crt.
+	// Secrets has SECRET/client-secret, SECRET/issuer and SECRET/session-keys, Authorities has CONFIGMAP/ca.crt.
 	Secrets, Authorities string
 
 	providers provider.Providers
@@ -159,9 +160,41 @@ func (s *Server) logOut(v *visit) answer {
 	return redirect(known.LogoutURL(v.ClientID, tokens.ID, home), forget...)
 }
 
-// client is what the provider of a visit knows it by.
-func (v *visit) client() provider.Client {
-	return provider.Client{ID: v.ClientID, Secret: v.clientSecret, Redirect: v.origin() + v.Path + login.CallbackPath, Scopes: v.Scopes}
+// client returns what the provider of a visit knows it by. The Secret has to name that provider.
+func (s *Server) client(v *visit) (provider.Client, error) {
+	issuer, err := s.secret(v.Settings, certificates.IssuerFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return provider.Client{}, err
+	}
+	if problem := login.IssuerProblem(issuer, v.Issuer); problem != "" {
+		return provider.Client{}, fmt.Errorf("failed to use Secret %s: %s", v.Secret, problem)
+	}
+	content, err := s.secret(v.Settings, certificates.ClientSecretFile)
+	if err != nil {
+		return provider.Client{}, err
+	}
+	return provider.Client{
+		ID: v.ClientID, Secret: strings.TrimSpace(string(content)), Redirect: v.origin() + v.Path + login.CallbackPath, Scopes: v.Scopes,
+	}, nil
+}
+
+// known returns the provider of a visit, and what it knows the client by.
+func (s *Server) known(v *visit) (*provider.Provider, provider.Client, error) {
+	client, err := s.client(v)
+	if err != nil {
+		return nil, provider.Client{}, err
+	}
+	known, err := s.provider(v)
+	return known, client, err
+}
+
+// secret reads a key of a Secret.
+func (s *Server) secret(settings login.Settings, key string) ([]byte, error) {
+	content, err := os.ReadFile(filepath.Join(s.Secrets, settings.Secret, key))
+	if err != nil {
+		return nil, fmt.Errorf("failed to read Secret %s: %w", settings.Secret, err)
+	}
+	return content, nil
 }
 
 // newVisit reads a question.
@@ -170,14 +203,7 @@ func (s *Server) newVisit(r *http.Request) (*visit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to read a question: %w", err)
 	}
-	secret := func(file string) ([]byte, error) {
-		content, err := os.ReadFile(filepath.Join(s.Secrets, settings.Secret, file))
-		if err != nil {
-			return nil, fmt.Errorf("failed to read Secret %s: %w", settings.Secret, err)
-		}
-		return content, nil
-	}
-	content, err := secret(certificates.SessionKeysFile)
+	content, err := s.secret(settings, certificates.SessionKeysFile)
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +211,5 @@ func (s *Server) newVisit(r *http.Request) (*visit, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("failed to use Secret %s: %s", settings.Secret, problem)
 	}
-	clientSecret, err := secret(certificates.ClientSecretFile)
-	if err != nil {
-		return nil, err
-	}
-	return readVisit(r, settings, keys, strings.TrimSpace(string(clientSecret)), time.Now())
+	return readVisit(r, settings, keys, time.Now())
 }

@@ -162,11 +162,11 @@ func (r *renewals) join(key [sha256.Size]byte, now time.Time) (one *renewal, isM
 
 // refresh asks the provider for new tokens of the same user.
 func (s *Server) refresh(ctx context.Context, v *visit, session login.Session, old tokens) (answer, error) {
-	known, err := s.provider(v)
+	known, client, err := s.known(v)
 	if err != nil {
 		return answer{}, err
 	}
-	issued, err := known.Refresh(ctx, v.client(), old.Refresh)
+	issued, err := known.Refresh(ctx, client, old.Refresh)
 	if err != nil {
 		return answer{}, err
 	}

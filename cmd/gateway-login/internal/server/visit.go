@@ -27,9 +27,8 @@ const (
 type visit struct {
 	login.Settings
 
-	keys         login.Keys
-	clientSecret string
-	now          time.Time
+	keys login.Keys
+	now  time.Time
 	// host is what the client asked for, with its port unless that is 443. target is path and query, as it sent them.
 	host, target string
 	url          *url.URL
@@ -44,10 +43,10 @@ type visit struct {
 // hosts are a name or address, with an optional port.
 var hosts = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
 
-func readVisit(r *http.Request, settings login.Settings, keys login.Keys, clientSecret string, now time.Time) (*visit, error) {
+func readVisit(r *http.Request, settings login.Settings, keys login.Keys, now time.Time) (*visit, error) {
 	header := r.Header
 	v := &visit{
-		Settings: settings, keys: keys, clientSecret: clientSecret, now: now,
+		Settings: settings, keys: keys, now: now,
 		host: strings.TrimSuffix(r.Host, ":443"), target: header.Get("X-Forwarded-Uri"),
 		isEncrypted: header.Get("X-Forwarded-Proto") == "https", fromOtherSite: header.Get("Sec-Fetch-Site") == "cross-site",
 		logins: map[string]string{},

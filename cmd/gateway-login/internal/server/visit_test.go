@@ -68,25 +68,41 @@ func TestCookies(t *testing.T) {
 	})
 }
 
-// TestSecrets: without what the Secret has to have, nobody gets in, and nobody is asked.
+// TestSecrets: without what the Secret has to have, nobody gets in, and nobody is asked. Sessions go on.
 func TestSecrets(t *testing.T) {
 	inWorld(t, func(w *world) {
-		b := w.newBrowser()
+		b, begun := w.newBrowser(), w.newBrowser()
 		b.logIn()
-		asked := w.idp.count(metadataPath)
-		for file, wrong := range map[string]string{"session-keys": "# none\n", "client-secret": ""} {
-			path := filepath.Join(w.Secrets, "login", file)
+		time.Sleep(59 * time.Minute)
+		callback := begun.begin(page)
+		metadata, tokens := w.idp.count(metadataPath), w.idp.count(tokenPath)
+		for _, one := range []struct {
+			file, wrong string
+			session     int
+		}{
+			{"session-keys", "", http.StatusServiceUnavailable}, {"session-keys", "# none\n", http.StatusServiceUnavailable},
+			{"client-secret", "", http.StatusOK},
+			{"issuer", "", http.StatusOK}, {"issuer", "https://other.example.com", http.StatusOK}, {"issuer", issuer + "/", http.StatusOK},
+		} {
+			path := filepath.Join(w.Secrets, "login", one.file)
 			before, err := os.ReadFile(path)
 			must(t, err)
 			must(t, os.Remove(path))
-			w.newBrowser().expect(http.StatusServiceUnavailable, page)
-			if wrong != "" {
-				must(t, os.WriteFile(path, []byte(wrong), 0o600))
-				b.expect(http.StatusServiceUnavailable, page)
+			if one.wrong != "" {
+				must(t, os.WriteFile(path, []byte(one.wrong), 0o600))
 			}
+			w.newBrowser().expect(http.StatusServiceUnavailable, page)
+			begun.copied().expect(http.StatusServiceUnavailable, callback)
+			b.copied().expect(one.session, page)
 			must(t, os.WriteFile(path, before, 0o600))
+			time.Sleep(failedTime)
 		}
+		if w.idp.count(metadataPath) != metadata || w.idp.count(tokenPath) != tokens {
+			t.Error("the provider was asked")
+		}
+		begun.expect(http.StatusFound, callback)
 		b.expect(http.StatusOK, page)
+		asked := w.idp.count(metadataPath)
 		must(t, os.Remove(filepath.Join(w.Authorities, "cas", "ca.crt")))
 		w.newBrowser().expect(http.StatusServiceUnavailable, page)
 		if w.idp.count(metadataPath) != asked {
