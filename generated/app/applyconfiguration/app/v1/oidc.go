@@ -23,10 +23,10 @@ type OIDCApplyConfiguration struct {
 	Issuer *string `json:"issuer,omitempty"`
 	// The ID by which the provider knows this client.
 	ClientID *string `json:"clientID,omitempty"`
-	// The Secret in the Gateway's namespace with what the provider knows the client by, under the key client-secret, and
-	// with keys for sessions, under session-keys: lines of 64 hexadecimal digits. The first key encrypts, and all decrypt.
-	// The pods mount the Secret. An edit of it takes no new pods. The name of another one does, and until then requests
-	// get 503.
+	// The Secret in the Gateway's namespace with what the provider knows the client by, under the key client-secret, with
+	// the issuer that this is for, under issuer, and with keys for sessions, under session-keys: lines of 64 hexadecimal
+	// digits. The first key encrypts, and all decrypt. With another issuer, nobody can log in. The pods mount the Secret.
+	// An edit of it takes no new pods. The name of another one does, and until then requests get 503.
 	SecretRef *ObjectReferenceApplyConfiguration `json:"secretRef,omitempty"`
 	// The ConfigMaps with the certificates (PEM) that the provider is verified by, under the key ca.crt, in the Gateway's
 	// namespace. Empty: those that Mozilla trusts.
