@@ -16,15 +16,15 @@ const maxDepth = 16
 // mark comes before numbers and booleans, in quotes: see internal/haproxy/filters/claims.go.
 const mark = "\x01"
 
-// ofToken are claims that say nothing about the user.
-var ofToken = []string{"at_hash", "aud", "azp", "c_hash", "exp", "iat", "iss", "jti", "nbf", "nonce"}
+// OfTokens are the claims that sessions do not have: they are about a token.
+var OfTokens = []string{"at_hash", "c_hash", "exp", "iat", "jti", "nbf", "nonce"}
 
-// Claims returns the claims about the user in an ID token, as HAProxy's rules for tokens read them.
+// Claims returns the claims of an ID token but OfTokens, as HAProxy's rules for tokens read them.
 func Claims(all map[string]json.RawMessage) (string, error) {
 	var b strings.Builder
 	b.WriteString("[{")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if slices.Contains(ofToken, name) {
+		if slices.Contains(OfTokens, name) {
 			continue
 		}
 		if b.Len() > len("[{") {
@@ -37,7 +37,7 @@ func Claims(all map[string]json.RawMessage) (string, error) {
 		decoder := json.NewDecoder(bytes.NewReader(all[name]))
 		decoder.UseNumber()
 		if err := writeValue(&b, decoder, true, 0); err != nil {
-			return "", fmt.Errorf("the claim %s cannot be used: %w", name, err)
+			return "", fmt.Errorf("a claim cannot be used: %w", err)
 		}
 	}
 	b.WriteString(`},"end"]`)

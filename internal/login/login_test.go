@@ -62,7 +62,7 @@ func TestProblemsOfKeys(t *testing.T) {
 func TestClaims(t *testing.T) {
 	for token, want := range map[string]string{
 		`{}`: `[{},"end"]`,
-		`{"iss":"a","aud":"a","exp":1,"nonce":"a","sub":"x"}`:             `[{"sub":"x"},"end"]`,
+		`{"iss":"a","aud":["a","b"],"azp":"a","exp":1,"iat":1,"nbf":1,"jti":"a","nonce":"a","at_hash":"a","c_hash":"a","sub":"x"}`: `[{"aud":["a","b"],"azp":"a","iss":"a","sub":"x"},"end"]`,
 		`{"b":1e3,"a":false,"c":null,"d":[1,{"e":2}]}`:                    "[{\"a\":\"\x01false\",\"b\":\"\x011e3\",\"c\":null,\"d\":[1,{\"e\":\"\x012\"}]},\"end\"]",
 		`{"a":"\n\"\\\u0000\u2028é"}`:                                     "[{\"a\":\"\\u000a\\u0022\\u005c\\u0000\u2028é\"},\"end\"]",
 		`{"a":"\u0001"}`:                                                  "",
