@@ -9,23 +9,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
-
-	"gateway/internal/jwks"
-)
-
-const (
-	// keepTime is how long the metadata of a provider count, and failTime how long a provider is not asked again that
-	// did not answer.
-	keepTime, failTime = time.Minute, 2 * time.Second
-	// maxKept bounds how many providers are known.
-	maxKept = 64
 )
 
 // RefusedError is why a provider refuses something. All other errors mean that it did not answer as it should.
@@ -39,10 +27,13 @@ type Provider struct {
 	Issuer string
 	// EndSession is where it logs users out; "": nowhere.
 	EndSession string
+	// NamesItself reports whether it names itself when it sends a browser back (RFC 9207).
+	NamesItself bool
 
 	oidc     *oidc.Provider
 	endpoint oauth2.Endpoint
 	client   *http.Client
+	turns    turns
 }
 
 // Client is what a provider knows a client by, and what the client asks for.
@@ -61,83 +52,6 @@ type Tokens struct {
 	End     time.Time
 	// AccessEnd is when the access token ends; zero: nobody says.
 	AccessEnd time.Time
-}
-
-// Providers are those that are known. They ask a provider for its metadata when those they have are old.
-type Providers struct {
-	// NewClient makes the client for a provider that is verified by CA certificates (PEM); nil: jwks.NewHTTPClient.
-	NewClient func(authorities string) *http.Client
-
-	mu  sync.Mutex
-	all map[string]*entry
-}
-
-type entry struct {
-	mu       sync.Mutex
-	until    time.Time
-	provider *Provider
-	err      error
-}
-
-// Find returns the provider of a name, verified by CA certificates (PEM).
-func (p *Providers) Find(issuer string, authorities []byte) (*Provider, error) {
-	key := issuer + "\n" + string(authorities)
-	p.mu.Lock()
-	if len(p.all) >= maxKept && p.all[key] == nil || p.all == nil {
-		p.all = map[string]*entry{}
-	}
-	if p.all[key] == nil {
-		p.all[key] = &entry{}
-	}
-	e := p.all[key]
-	p.mu.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if time.Now().Before(e.until) {
-		return e.provider, e.err
-	}
-	e.provider, e.err = discover(issuer, p.client(authorities))
-	e.until = time.Now().Add(keepTime)
-	if e.err != nil {
-		e.until = time.Now().Add(failTime)
-	}
-	return e.provider, e.err
-}
-
-func (p *Providers) client(authorities []byte) *http.Client {
-	if p.NewClient != nil {
-		return p.NewClient(string(authorities))
-	}
-	return jwks.NewHTTPClient(string(authorities))
-}
-
-// discover asks for metadata. The client bounds how long that takes.
-func discover(issuer string, client *http.Client) (*Provider, error) {
-	p := &Provider{Issuer: issuer, client: client}
-	var err error
-	// The provider fetches its keys by this context later.
-	if p.oidc, err = oidc.NewProvider(oidc.ClientContext(context.Background(), p.client), issuer); err != nil {
-		return nil, fmt.Errorf("failed to get the metadata of provider %s: %w", issuer, err)
-	}
-	var metadata struct {
-		EndSession  string   `json:"end_session_endpoint"`
-		AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
-	}
-	if err := p.oidc.Claims(&metadata); err != nil {
-		return nil, fmt.Errorf("failed to read the metadata of provider %s: %w", issuer, err)
-	}
-	p.endpoint = p.oidc.Endpoint()
-	if !strings.HasPrefix(p.endpoint.AuthURL, "https://") || !strings.HasPrefix(p.endpoint.TokenURL, "https://") {
-		return nil, fmt.Errorf("the metadata of provider %s have no https URLs", issuer)
-	}
-	if strings.HasPrefix(metadata.EndSession, "https://") {
-		p.EndSession = metadata.EndSession
-	}
-	p.endpoint.AuthStyle = oauth2.AuthStyleInHeader
-	if methods := metadata.AuthMethods; len(methods) > 0 && !slices.Contains(methods, "client_secret_basic") {
-		p.endpoint.AuthStyle = oauth2.AuthStyleInParams
-	}
-	return p, nil
 }
 
 // LogoutURL returns where a user logs out, who comes back to another URL then. The ID token says who it is; "": nobody
@@ -171,6 +85,10 @@ func (p *Provider) LoginURL(client Client, state, nonce, verifier string) string
 
 // Exchange returns the tokens for a code.
 func (p *Provider) Exchange(ctx context.Context, client Client, code, nonce, verifier string) (Tokens, error) {
+	if !p.turns.take() {
+		return Tokens{}, errBusy
+	}
+	defer p.turns.give()
 	token, err := p.config(client).Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(verifier))
 	if err != nil {
 		return Tokens{}, explain(err)
@@ -189,6 +107,10 @@ func (p *Provider) Exchange(ctx context.Context, client Client, code, nonce, ver
 
 // Refresh returns new tokens. Providers need not issue another ID token.
 func (p *Provider) Refresh(ctx context.Context, client Client, refresh string) (Tokens, error) {
+	if !p.turns.take() {
+		return Tokens{}, errBusy
+	}
+	defer p.turns.give()
 	source := p.config(client).TokenSource(oidc.ClientContext(ctx, p.client), &oauth2.Token{RefreshToken: refresh})
 	token, err := source.Token()
 	if err != nil {
@@ -206,30 +128,26 @@ func (p *Provider) verify(ctx context.Context, client Client, from *oauth2.Token
 	}
 	verified, err := p.oidc.Verifier(&oidc.Config{ClientID: client.ID}).Verify(oidc.ClientContext(ctx, p.client), tokens.ID)
 	if err != nil {
-		return Tokens{}, "", fmt.Errorf("the ID token is not valid: %w", err)
+		return Tokens{}, "", errors.New("the ID token is not valid: " + reason(err))
 	}
 	if err := verified.Claims(&tokens.Claims); err != nil {
-		return Tokens{}, "", fmt.Errorf("failed to read the ID token: %w", err)
+		return Tokens{}, "", errors.New("the ID token has claims that cannot be read")
+	}
+	if verified.Subject == "" {
+		return Tokens{}, "", errors.New("the ID token does not name the user (sub)")
+	}
+	for _, name := range []string{"exp", "iat", "nbf"} {
+		if strings.HasPrefix(string(tokens.Claims[name]), `"`) {
+			return Tokens{}, "", fmt.Errorf("the ID token has a time that is no number (%s)", name)
+		}
 	}
 	var party string
 	if azp := tokens.Claims["azp"]; azp != nil && (json.Unmarshal(azp, &party) != nil || party != client.ID) {
 		return Tokens{}, "", errors.New("the ID token is for another client (azp)")
 	}
-	if verified.AccessTokenHash != "" {
-		if err := verified.VerifyAccessToken(tokens.Access); err != nil {
-			return Tokens{}, "", fmt.Errorf("the access token is not that of the ID token: %w", err)
-		}
+	if verified.AccessTokenHash != "" && verified.VerifyAccessToken(tokens.Access) != nil {
+		return Tokens{}, "", errors.New("the access token is not that of the ID token (at_hash)")
 	}
 	tokens.Subject, tokens.End = verified.Subject, verified.Expiry
 	return tokens, verified.Nonce, nil
-}
-
-// explain returns a RefusedError if the provider answered that it refuses something.
-func explain(err error) error {
-	var answer *oauth2.RetrieveError
-	if errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode >= 400 && answer.Response.StatusCode < 500 &&
-		answer.Response.StatusCode != http.StatusTooManyRequests && answer.ErrorCode != "invalid_client" && answer.ErrorCode != "unauthorized_client" {
-		return &RefusedError{answer.ErrorCode}
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/base64"
+	"flag"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -54,7 +55,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		must(t, os.Mkdir(filepath.Join(w.Authorities, "cas"), 0o700))
 		must(t, os.WriteFile(filepath.Join(w.Authorities, "cas", "ca.crt"), []byte("of the provider"), 0o600))
 		test(w)
-		synctest.Wait()
+		time.Sleep(time.Minute) // until what began in the background has ended
 	})
 }
 
@@ -142,7 +143,7 @@ func (b *browser) expect(status int, target string, changes ...string) reply {
 	got := b.get(target, changes...)
 	switch {
 	case got.status != status:
-		b.t.Errorf("%s: got %d (%s %s) instead of %d", target, got.status, got.text, got.location, status)
+		b.t.Errorf("%.100s: got %d (%s %.100s) instead of %d", target, got.status, got.text, got.location, status)
 	case (got.location != "") != (status == http.StatusFound), (got.session != "") != (status == http.StatusOK), got.header.Get("Cache-Control") != "no-store":
 		b.t.Errorf("%s: got %d with %v", target, status, got.header)
 	}
@@ -208,4 +209,20 @@ func (b *browser) session() login.Session {
 // put gives the browser another session.
 func (b *browser) put(session login.Session) {
 	b.cookies[login.SessionCookie] = b.keys.Seal(login.ForHAProxy, b.settings.SessionBinding(), []byte(session.Text()))
+}
+
+// capture returns what is logged.
+func capture(t *testing.T, do func()) string {
+	t.Helper()
+	must(t, flag.Set("logtostderr", "true"))
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	must(t, err)
+	before := os.Stderr
+	os.Stderr = file
+	do()
+	os.Stderr = before
+	logged, err := os.ReadFile(file.Name())
+	must(t, err)
+	must(t, file.Close())
+	return string(logged)
 }

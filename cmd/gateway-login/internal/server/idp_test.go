@@ -33,6 +33,9 @@ type idp struct {
 	metadata, claims, tokens map[string]any
 	status                   int
 	text                     string
+	// texts are answers with the status 404, by path, and slow is how long tokens take.
+	texts map[string]string
+	slow  time.Duration
 	// hangs and isDown are the paths where nobody gets an answer, and where connections break.
 	hangs, isDown map[string]bool
 	// sign makes a token of claims.
@@ -81,7 +84,7 @@ func newIDP(t *testing.T) *idp {
 	t.Helper()
 	return &idp{
 		sign: signBy(t, jose.ES256, signingKey()), metadata: map[string]any{}, claims: map[string]any{}, tokens: map[string]any{},
-		hangs: map[string]bool{}, isDown: map[string]bool{}, asked: map[string]int{}, codes: map[string]url.Values{}, users: map[string]string{},
+		hangs: map[string]bool{}, isDown: map[string]bool{}, asked: map[string]int{}, texts: map[string]string{}, codes: map[string]url.Values{}, users: map[string]string{},
 	}
 }
 
@@ -100,6 +103,10 @@ func (p *idp) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	w := httptest.NewRecorder()
+	if text := p.texts[r.URL.Path]; text != "" {
+		http.Error(w, text, http.StatusNotFound)
+		return w.Result(), nil
+	}
 	switch r.URL.Path {
 	case metadataPath:
 		p.write(w, http.StatusOK, map[string]any{
@@ -110,6 +117,9 @@ func (p *idp) RoundTrip(r *http.Request) (*http.Response, error) {
 		public := jose.JSONWebKey{Key: signingKey().Public(), KeyID: "first", Algorithm: "ES256", Use: "sig"}
 		p.write(w, http.StatusOK, map[string]any{"keys": []any{public}}, nil)
 	case tokenPath:
+		p.mu.Unlock()
+		time.Sleep(p.slow)
+		p.mu.Lock()
 		p.answer(w, r)
 	default:
 		w.WriteHeader(http.StatusNotFound)

@@ -5,7 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
-	"regexp"
+	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -28,11 +28,11 @@ const (
 const again = "open the page again to log in"
 
 // begin sends a browser to the provider.
-func (s *Server) begin(v *visit) (answer, error) {
+func (s *Server) begin(ctx context.Context, v *visit) (answer, error) {
 	if !v.isPage {
 		return refuse(http.StatusUnauthorized, "there is no session, or it has ended: "+again), nil
 	}
-	known, client, err := s.known(v)
+	known, client, err := s.known(ctx, v)
 	if err != nil {
 		return answer{}, err
 	}
@@ -43,15 +43,12 @@ func (s *Server) begin(v *visit) (answer, error) {
 		}
 	}
 	begun := state{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), Target: v.target, Until: v.now.Add(loginTime)}
-	if len(begun.Target) > maxTarget {
+	if len(begun.Target) > maxTarget || !strings.HasPrefix(begun.Target, "/") {
 		begun.Target = "/"
 	}
 	cookies = append(cookies, cookie(login.LoginCookie+begun.State[:nameSize], v.seal(v.loginBinding(), begun), loginTime))
 	return redirect(known.LoginURL(client, begun.State, begun.Nonce, begun.Verifier), cookies...), nil
 }
-
-// errorCodes are what OAuth's errors look like.
-var errorCodes = regexp.MustCompile(`^[a-z_]{1,64}$`)
 
 // finish takes a browser back that the provider sends. It must have begun the login here, and have its cookie.
 func (s *Server) finish(ctx context.Context, v *visit) (answer, error) {
@@ -66,18 +63,15 @@ func (s *Server) finish(ctx context.Context, v *visit) (answer, error) {
 		return refuse(http.StatusBadRequest, "the login was not begun by this browser, took too long, or has ended: "+again), nil
 	}
 	forget := forgotten(name)
-	if issuer := query.Get("iss"); issuer != "" && issuer != v.Issuer {
+	known, client, err := s.known(ctx, v)
+	if err != nil {
+		return answer{}, err
+	}
+	if issuer := query.Get("iss"); issuer != v.Issuer && (issuer != "" || known.NamesItself) {
 		return refuse(http.StatusBadRequest, "another provider answers: "+again, forget), nil
 	}
 	if code := query.Get("error"); code != "" {
-		if !errorCodes.MatchString(code) {
-			code = "error"
-		}
-		return refuse(http.StatusForbidden, "the provider refuses the login: "+code, forget), nil
-	}
-	known, client, err := s.known(v)
-	if err != nil {
-		return answer{}, err
+		return refuse(http.StatusForbidden, "the provider refuses the login: "+provider.ErrorCode(code), forget), nil
 	}
 	issued, err := known.Exchange(ctx, client, query.Get("code"), begun.Nonce, begun.Verifier)
 	var refused *provider.RefusedError

@@ -26,9 +26,11 @@ func TestLogin(t *testing.T) {
 				t.Errorf("%s: HAProxy is told of %s, and the browser of %v", target, passed.session, passed.cookies)
 			}
 		}
-		b := w.newBrowser()
-		if got := b.expect(http.StatusFound, b.begin("/"+strings.Repeat("a", 4000))); got.location != "https://"+host+"/" {
-			t.Errorf("from a long path, the browser comes back to %.100s", got.location)
+		for _, target := range []string{"/" + strings.Repeat("a", 4000), "https://evil.example.com/"} {
+			b := w.newBrowser()
+			if got := b.expect(http.StatusFound, b.begin(target)); got.location != "https://"+host+"/" {
+				t.Errorf("from %.100s, the browser comes back to %.100s", target, got.location)
+			}
 		}
 		query := parameters(t, w.newBrowser().expectLogin(page).location)
 		for name, want := range map[string]string{"response_type": "code", "client_id": clientID, "redirect_uri": "https://" + host + "/oauth2/callback", "scope": "openid email", "code_challenge_method": "S256"} {
@@ -76,9 +78,14 @@ func TestCallbacks(t *testing.T) {
 		w.settings.ClientID = "other"
 		b.copied().expectNone("another client", http.StatusBadRequest, callback)
 		w.settings.ClientID = clientID
+		planted := b.copied()
+		for name := range planted.cookies {
+			planted.cookies[name] = "planted"
+		}
+		planted.expectNone("another cookie of this name", http.StatusBadRequest, callback)
 		state := parameters(t, callback).Get("state")
 		swapped := []byte(state)
-		swapped[len(swapped)-3] ^= 1
+		swapped[len(swapped)-9] ^= 1
 		for name, one := range map[string]struct {
 			status   int
 			callback string
@@ -108,6 +115,7 @@ func TestCallbacks(t *testing.T) {
 		before := b.copied()
 		b.expect(http.StatusFound, callback)
 		before.expectNone("once more", http.StatusForbidden, callback)
+		mixed.expectNone("another browser, afterwards", http.StatusBadRequest, callback)
 	})
 }
 
@@ -174,6 +182,11 @@ func TestTokens(t *testing.T) {
 		"its access token":     {http.StatusFound, func(p *idp) { p.claims["at_hash"] = "oFYf1knNtrqnhAVfBRuteQ" }},
 		"another access token": {http.StatusServiceUnavailable, func(p *idp) { p.claims["at_hash"] = "AAAAAAAAAAAAAAAAAAAAAA" }},
 		"no ID token":          {http.StatusServiceUnavailable, func(p *idp) { p.tokens["id_token"] = nil }},
+		"no user":              {http.StatusServiceUnavailable, func(p *idp) { p.claims["sub"] = nil }},
+		"an empty user":        {http.StatusServiceUnavailable, func(p *idp) { p.claims["sub"] = "" }},
+		"an end as text":       {http.StatusServiceUnavailable, func(p *idp) { p.claims["exp"] = "9999999999" }},
+		"a beginning as text":  {http.StatusServiceUnavailable, func(p *idp) { p.claims["nbf"] = "1" }},
+		"a birth as text":      {http.StatusServiceUnavailable, func(p *idp) { p.claims["iat"] = "1" }},
 		"no access token":      {http.StatusServiceUnavailable, func(p *idp) { p.tokens["access_token"] = nil }},
 		"a list as ID token":   {http.StatusServiceUnavailable, func(p *idp) { p.tokens["id_token"] = []int{} }},
 		"no signature": {http.StatusServiceUnavailable, func(p *idp) {
@@ -184,6 +197,8 @@ func TestTokens(t *testing.T) {
 		"metadata of others":     {http.StatusServiceUnavailable, func(p *idp) { p.metadata["issuer"] = "https://evil.example.com" }},
 		"codes in the clear":     {http.StatusServiceUnavailable, func(p *idp) { p.metadata["token_endpoint"] = "http://id.example.com/token" }},
 		"logins in the clear":    {http.StatusServiceUnavailable, func(p *idp) { p.metadata["authorization_endpoint"] = "http://id.example.com/auth" }},
+		"keys in the clear":      {http.StatusServiceUnavailable, func(p *idp) { p.metadata["jwks_uri"] = "http://id.example.com/keys" }},
+		"no keys":                {http.StatusServiceUnavailable, func(p *idp) { p.metadata["jwks_uri"] = nil }},
 		"no place for codes":     {http.StatusServiceUnavailable, func(p *idp) { p.metadata["token_endpoint"] = nil }},
 		"keys that are down":     {http.StatusServiceUnavailable, func(p *idp) { p.isDown[keysPath] = true }},
 		"an error":               {http.StatusServiceUnavailable, func(p *idp) { p.status, p.text = http.StatusInternalServerError, "{}" }},

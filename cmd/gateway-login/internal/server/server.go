@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -99,7 +98,7 @@ func (s *Server) decide(ctx context.Context, r *http.Request) (answer, error) {
 	case isCallback:
 		return s.finish(ctx, v)
 	case isLogout:
-		return s.logOut(v), nil
+		return s.logOut(ctx, v), nil
 	}
 	return s.visit(ctx, v)
 }
@@ -112,7 +111,7 @@ func (s *Server) visit(ctx context.Context, v *visit) (answer, error) {
 	}
 	tokens, hasTokens := v.tokens()
 	if hasTokens && tokens.Refresh != "" {
-		renewed, err := s.renew(ctx, v, session, tokens)
+		renewed, err := s.renew(ctx, v, session, tokens, isLive)
 		var refused *provider.RefusedError
 		switch {
 		case err == nil:
@@ -126,11 +125,11 @@ func (s *Server) visit(ctx context.Context, v *visit) (answer, error) {
 	if isLive {
 		return pass(session), nil
 	}
-	return s.begin(v)
+	return s.begin(ctx, v)
 }
 
 // provider returns that of a visit.
-func (s *Server) provider(v *visit) (*provider.Provider, error) {
+func (s *Server) provider(ctx context.Context, v *visit) (*provider.Provider, error) {
 	var authorities []byte
 	if len(v.Authorities) == 0 {
 		authorities = systemroots.PEM()
@@ -142,17 +141,17 @@ func (s *Server) provider(v *visit) (*provider.Provider, error) {
 		}
 		authorities = append(append(authorities, content...), '\n')
 	}
-	return s.providers.Find(v.Issuer, authorities)
+	return s.providers.Find(ctx, v.Issuer, authorities)
 }
 
 // logOut ends a session here, and sends the browser to the provider to end it there, too. Other sites cannot do so.
-func (s *Server) logOut(v *visit) answer {
+func (s *Server) logOut(ctx context.Context, v *visit) answer {
 	if v.fromOtherSite {
 		return refuse(http.StatusForbidden, "another site asks for the logout: log out from a page of this one")
 	}
 	forget := []*http.Cookie{forgotten(login.SessionCookie), forgotten(login.TokensCookie)}
 	home := v.origin() + v.LoggedOutPath
-	known, err := s.provider(v)
+	known, err := s.provider(ctx, v)
 	if err != nil || known.EndSession == "" {
 		return redirect(home, forget...)
 	}
@@ -162,10 +161,7 @@ func (s *Server) logOut(v *visit) answer {
 
 // client returns what the provider of a visit knows it by. The Secret has to name that provider.
 func (s *Server) client(v *visit) (provider.Client, error) {
-	issuer, err := s.secret(v.Settings, certificates.IssuerFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return provider.Client{}, err
-	}
+	issuer, _ := s.secret(v.Settings, certificates.IssuerFile) // which is a problem, too
 	if problem := login.IssuerProblem(issuer, v.Issuer); problem != "" {
 		return provider.Client{}, fmt.Errorf("failed to use Secret %s: %s", v.Secret, problem)
 	}
@@ -179,12 +175,12 @@ func (s *Server) client(v *visit) (provider.Client, error) {
 }
 
 // known returns the provider of a visit, and what it knows the client by.
-func (s *Server) known(v *visit) (*provider.Provider, provider.Client, error) {
+func (s *Server) known(ctx context.Context, v *visit) (*provider.Provider, provider.Client, error) {
 	client, err := s.client(v)
 	if err != nil {
 		return nil, provider.Client{}, err
 	}
-	known, err := s.provider(v)
+	known, err := s.provider(ctx, v)
 	return known, client, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -90,7 +91,9 @@ const (
 	// renewedTime is how long the result of a renewal is for all who come with the same refresh token, which the provider
 	// may take only once: the other tabs of a browser. failedTime is the same for a failure.
 	renewedTime, failedTime = time.Minute, 5 * time.Second
-	// maxRenewals is how many results there are before those whose time is over are forgotten.
+	// liveTime is how long requests of a session that is live wait for a renewal, from its beginning. HAProxy waits longer.
+	liveTime = time.Second
+	// maxRenewals is how many results, or logins with codes, there are before those whose time is over are forgotten.
 	maxRenewals = 4096
 )
 
@@ -101,6 +104,7 @@ type renewals struct {
 }
 
 type renewal struct {
+	begun time.Time
 	// done is closed when the result is there.
 	done  chan struct{}
 	got   answer
@@ -108,34 +112,48 @@ type renewal struct {
 	until time.Time
 }
 
-// renew returns what lets a request pass with new tokens, once for all requests that come with the same old ones.
-func (s *Server) renew(ctx context.Context, v *visit, session login.Session, old tokens) (answer, error) {
+// renew returns what lets a request pass with new tokens, once for all requests that come with the same old ones. A
+// session that is live does not wait for long.
+func (s *Server) renew(ctx context.Context, v *visit, session login.Session, old tokens, isLive bool) (answer, error) {
 	key := sha256.Sum256([]byte(v.SessionBinding() + " " + v.host + " " + old.Refresh))
 	r, isMine := s.renewals.join(key, v.now)
-	if !isMine {
+	if isMine {
+		// Others wait for it, too, or come later, whatever becomes of this request.
+		go s.renewals.run(r, func() (answer, error) { return s.refresh(v, session, old) })
+	}
+	if isLive {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, r.begun.Add(liveTime))
+		defer cancel()
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
 		select {
-		case <-r.done:
-			return r.got, r.err
-		case <-ctx.Done():
-			return answer{}, ctx.Err()
+		case <-r.done: // before, too
+		default:
+			return answer{}, errors.New("the renewal takes long")
 		}
 	}
-	// Others wait for it, whatever becomes of this request, also a panic.
-	r.err = errors.New("the renewal did not end")
-	defer s.renewals.finish(r, v.now)
-	r.got, r.err = s.refresh(context.WithoutCancel(ctx), v, session, old)
 	return r.got, r.err
 }
 
-// finish lets others have the result of a renewal.
-func (r *renewals) finish(one *renewal, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	one.until = now.Add(renewedTime)
-	if one.err != nil {
-		one.until = now.Add(failedTime)
-	}
-	close(one.done)
+// run does a renewal, and lets others have the result.
+func (r *renewals) run(one *renewal, do func() (answer, error)) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			logging.Errorf("Panic: %v\n%s", cause, debug.Stack())
+			one.err = errors.New("the renewal did not end")
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		one.until = time.Now().Add(renewedTime)
+		if one.err != nil {
+			one.until = time.Now().Add(failedTime)
+		}
+		close(one.done)
+	}()
+	one.got, one.err = do()
 }
 
 // join returns the renewal for a key. isMine reports whether the caller has to do it.
@@ -155,14 +173,16 @@ func (r *renewals) join(key [sha256.Size]byte, now time.Time) (one *renewal, isM
 			}
 		}
 	}
-	one = &renewal{done: make(chan struct{})}
+	one = &renewal{begun: now, done: make(chan struct{})}
 	r.all[key] = one
 	return one, true
 }
 
 // refresh asks the provider for new tokens of the same user.
-func (s *Server) refresh(ctx context.Context, v *visit, session login.Session, old tokens) (answer, error) {
-	known, client, err := s.known(v)
+func (s *Server) refresh(v *visit, session login.Session, old tokens) (answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	known, client, err := s.known(ctx, v)
 	if err != nil {
 		return answer{}, err
 	}

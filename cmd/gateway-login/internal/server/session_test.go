@@ -250,3 +250,13 @@ func TestLargeTokens(t *testing.T) {
 		}
 	})
 }
+
+// TestPanic: a renewal that panics fails, and everything else goes on.
+func TestPanic(t *testing.T) {
+	var all renewals
+	one, _ := all.join([32]byte{}, time.Now())
+	logged := capture(t, func() { all.run(one, func() (answer, error) { panic("found") }) })
+	if <-one.done; one.err == nil || one.until.IsZero() || !strings.Contains(logged, "Panic: found") {
+		t.Errorf("got %v, and the log has %s", one.err, logged)
+	}
+}

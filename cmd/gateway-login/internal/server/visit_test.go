@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gateway/internal/login"
@@ -75,6 +76,7 @@ func TestSecrets(t *testing.T) {
 		b.logIn()
 		time.Sleep(59 * time.Minute)
 		callback := begun.begin(page)
+		synctest.Wait()
 		metadata, tokens := w.idp.count(metadataPath), w.idp.count(tokenPath)
 		for _, one := range []struct {
 			file, wrong string
@@ -162,6 +164,8 @@ func TestLogout(t *testing.T) {
 		} {
 			w.idp.change(func() { w.idp.metadata["end_session_endpoint"] = one.end })
 			time.Sleep(time.Hour) // until the metadata are old
+			w.newBrowser().expectLogin(page)
+			synctest.Wait()
 			b := w.newBrowser()
 			b.logIn()
 			got := b.expect(http.StatusFound, logout)
@@ -177,9 +181,6 @@ func TestLogout(t *testing.T) {
 		}
 		b := w.newBrowser()
 		b.logIn()
-		if got := b.expect(http.StatusForbidden, logout, "Sec-Fetch-Site", "cross-site"); len(got.cookies) > 0 {
-			t.Errorf("a logout by another site: got %v", got.cookies)
-		}
 		b.expect(http.StatusForbidden, logout, "X-Forwarded-Proto", "http")
 		b.expect(http.StatusOK, page)
 		w.idp.change(func() { w.idp.isDown[metadataPath] = true })
