@@ -68,7 +68,7 @@ var oidcClaims = claimUse{"oidc", func(rule *routing.Rule) (headers []model.Clai
 }}
 
 // loginSends are the headers of a request that gateway-login gets, beside cookies.
-const loginSends = "accept,sec-fetch-mode,sec-fetch-site,x-requested-with"
+const loginSends = "accept,origin,referer,sec-fetch-mode,sec-fetch-site,x-requested-with"
 
 // questionKey is the key of a question, after what "oidc.ask" says.
 const questionKey = "/question"

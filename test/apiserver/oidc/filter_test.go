@@ -149,6 +149,7 @@ func TestFilter(t *testing.T) {
 	s.testForgedSessions(browser)
 	s.testOtherRules(browser)
 	s.testCallbacks()
+	s.testTabs()
 	s.testRenewal()
 	s.testSilentRenewal()
 	s.testTwoTabs()

@@ -155,10 +155,10 @@ func (s *loginSite) testWithoutSession() {
 		}
 		s.expectKilgore(target)
 	}
-	for range 6 {
+	for range 40 {
 		s.expectProvider(browser, page, aPage)
 	}
-	if n := len(s.cookies(browser)); n > 4 {
+	if n := len(s.cookies(browser)); n > 32 {
 		s.t.Errorf("a browser has cookies of %d logins", n)
 	}
 	s.send(browser, http.MethodGet, site443+"/open", http.Header{})
@@ -229,12 +229,12 @@ func (s *loginSite) testCallbacks() {
 	s.t.Helper()
 	const callback = site443 + "/oauth2/callback"
 	browser := s.newBrowser()
-	back := s.code(browser)
+	back := s.code(browser, page)
 	if got := s.expect(http.StatusBadRequest, s.newBrowser(), back); len(got.Cookies()) > 0 {
 		s.t.Errorf("another browser got %v", got.Cookies())
 	}
 	mixed := s.newBrowser()
-	s.code(mixed)
+	s.code(mixed, page)
 	s.expect(http.StatusBadRequest, mixed, back) // it began another login
 	for _, query := range []string{"", "?state=", "?state=abc", "?code=abc", "?error=access_denied"} {
 		s.expect(http.StatusBadRequest, browser, callback+query)
@@ -258,14 +258,34 @@ func (s *loginSite) testCallbacks() {
 			s.t.Errorf("got the cookie %v", cookie)
 		}
 	}
-	s.expect(http.StatusBadRequest, browser, back) // once more
+	if to := s.expect(http.StatusFound, browser, back).Header.Get("Location"); to != page { // once more
+		s.t.Errorf("with a session, the browser is sent to %s", to)
+	}
 	s.expect(http.StatusForbidden, before, back)   // with the cookie of the login: the provider takes a code once
 	s.expect(http.StatusOK, browser, page)
 	s.expectKilgore("/orders?id=1")
 }
 
-// code logs in at the provider, and returns where it sends the browser back to.
-func (s *loginSite) code(browser *http.Client) string {
+// testTabs: each tab ends at its page, in any order, and no browser has more cookies than a request may have.
+func (s *loginSite) testTabs() {
+	s.t.Helper()
+	browser := s.newBrowser()
+	var pages, backs []string
+	for i := range 20 {
+		pages = append(pages, fmt.Sprintf("%s/board-%d?q=%s", site443, i, strings.Repeat("a", 1400)))
+		backs = append(backs, s.code(browser, pages[i]))
+	}
+	for i := len(pages) - 1; i >= 0; i-- {
+		if to := s.expect(http.StatusFound, browser, backs[i]).Header.Get("Location"); to != pages[i] {
+			s.t.Errorf("tab %d ends at %s", i, to)
+		}
+	}
+	s.expect(http.StatusOK, browser, page)
+	s.expectKilgore("/orders?id=1")
+}
+
+// code logs in at the provider to see a page, and returns where it sends the browser back to.
+func (s *loginSite) code(browser *http.Client, page string) string {
 	s.t.Helper()
 	at, to := *browser, s.expectProvider(browser, page, aPage).String()
 	at.CheckRedirect = func(request *http.Request, _ []*http.Request) error {
@@ -383,10 +403,12 @@ func (s *loginSite) testKeys() {
 func (s *loginSite) testLogout() {
 	s.t.Helper()
 	browser := s.loggedIn()
-	header := aPage.Clone()
-	header.Set("Sec-Fetch-Site", "cross-site")
-	if got := s.send(browser, http.MethodGet, site443+"/oauth2/logout", header); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
-		s.t.Errorf("a logout by another site: got %d with %v", got.StatusCode, got.Cookies())
+	for name, value := range map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "https://evil.example.com", "Referer": "https://evil.example.com/"} {
+		header := aPage.Clone()
+		header.Set(name, value)
+		if got := s.send(browser, http.MethodGet, site443+"/oauth2/logout", header); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
+			s.t.Errorf("a logout by another site (%s): got %d with %v", name, got.StatusCode, got.Cookies())
+		}
 	}
 	got := s.expect(http.StatusFound, browser, site443+"/oauth2/logout")
 	if to := got.Header.Get("Location"); to != site443+"/open" {

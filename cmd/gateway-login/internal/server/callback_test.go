@@ -4,8 +4,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"gateway/internal/login"
 )
 
 // TestIssuerOfAnswers: a provider that promises to name itself has to do so, also in errors (RFC 9207).
@@ -19,6 +22,79 @@ func TestIssuerOfAnswers(t *testing.T) {
 		b.copied().expectNone("another provider", http.StatusBadRequest, with(t, callback, "iss", "https://evil.example.com"))
 		b.copied().expectNone("the provider, with an error", http.StatusForbidden, with(t, callback, "iss", issuer, "error", "access_denied"))
 		b.expect(http.StatusFound, with(t, callback, "iss", issuer))
+	})
+}
+
+// TestTries: a login that has begun is good for few codes.
+func TestTries(t *testing.T) {
+	inWorld(t, func(w *world) {
+		b, other := w.newBrowser(), w.newBrowser()
+		callback, honest := b.begin(page), other.begin(page)
+		for range maxTries {
+			b.copied().expectNone("a made-up code", http.StatusForbidden, with(t, callback, "code", "forged"))
+		}
+		b.copied().expectNone("one more", http.StatusBadRequest, with(t, callback, "code", "forged"))
+		b.expectNone("the code", http.StatusBadRequest, callback)
+		other.expect(http.StatusFound, honest)
+		if n := w.idp.count(tokenPath); n != maxTries+1 {
+			t.Errorf("the provider was asked %d times", n)
+		}
+		for _, until := range []time.Time{time.Now(), time.Now().Add(loginTime)} {
+			last := state{Cookie: "last", Until: time.Now().Add(loginTime)}
+			for range 2 * maxTries {
+				w.tries.add(last, time.Now())
+			}
+			for range 2 * maxRenewals {
+				w.tries.add(state{Cookie: random(), Until: until}, time.Now())
+			}
+			if len(w.tries.all) > maxRenewals || until.Equal(time.Now()) && w.tries.add(last, time.Now()) {
+				t.Errorf("%d logins are remembered", len(w.tries.all))
+			}
+		}
+	})
+}
+
+// TestManyTabs: each tab of a browser ends at its page, however many log in, and their cookies stay small.
+func TestManyTabs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		target := func(i int) string { return "/board-" + strings.Repeat("a", 1400) + strings.Repeat("b", i) }
+		b, callbacks := w.newBrowser(), []string{}
+		for i := range maxLogins {
+			callbacks = append(callbacks, b.begin(target(i)))
+		}
+		size := 0
+		for name, value := range b.cookies {
+			size += len("; ") + len(name) + len("=") + len(value)
+		}
+		if len(b.cookies) != maxLogins || size > 3000 || len(callbacks[0]) > 2500 {
+			t.Errorf("%d tabs: %d cookies of %d bytes, and they come back with %d bytes", maxLogins, len(b.cookies), size, len(callbacks[0]))
+		}
+		for i := len(callbacks) - 1; i >= 0; i-- {
+			// Every other one ends at the same time as those before, without the session that they get.
+			at := b
+			if i%2 == 0 {
+				at = b.copied()
+				delete(at.cookies, login.SessionCookie)
+			}
+			if got := at.expect(http.StatusFound, callbacks[i]); got.location != "https://"+host+target(i) {
+				t.Errorf("tab %d ends at %.100s", i, got.location)
+			}
+		}
+
+		b = w.newBrowser()
+		first := b.begin(page)
+		for range maxLogins {
+			time.Sleep(time.Second)
+			b.begin("/")
+		}
+		b.copied().expectNone("the oldest of many", http.StatusBadRequest, first)
+		b.expect(http.StatusFound, b.begin("/"))
+		if got := b.expect(http.StatusFound, first); got.location != "https://"+host+page || len(got.cookies) > 0 {
+			t.Errorf("with a session, the oldest of many ends at %s, with %v", got.location, got.cookies)
+		}
+		b.expect(http.StatusBadRequest, with(t, first, "state", "forged"))
+		time.Sleep(2 * time.Hour)
+		b.expect(http.StatusBadRequest, first)
 	})
 }
 

@@ -1,11 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -17,7 +22,9 @@ import (
 
 const (
 	// loginTime is how long a user may take to log in, and maxLogins how many logins a browser may have begun.
-	loginTime, maxLogins = 15 * time.Minute, 4
+	loginTime, maxLogins = 15 * time.Minute, 32
+	// maxTries is how often somebody may come back from a login with a code, which is the client's word at the provider.
+	maxTries = 3
 	// A session is renewed when a quarter of its life is left, or renewTime.
 	renewPart, renewTime = 4, 5 * time.Minute
 	// defaultLife is that of a session of which nobody says when it ends.
@@ -36,33 +43,35 @@ func (s *Server) begin(ctx context.Context, v *visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	// The oldest logins are forgotten, by their values, which begin with the time.
+	names := slices.SortedFunc(maps.Keys(v.logins), func(a, b string) int { return cmp.Compare(v.logins[a], v.logins[b]) })
 	var cookies []*http.Cookie
-	if len(v.logins) >= maxLogins {
-		for name := range v.logins {
-			cookies = append(cookies, forgotten(name))
-		}
+	for _, name := range names[:max(0, len(names)+1-maxLogins)] {
+		cookies = append(cookies, forgotten(name))
 	}
-	begun := state{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), Target: v.target, Until: v.now.Add(loginTime)}
+	begun := state{
+		Cookie: fmt.Sprintf("%x.%s", v.now.Unix(), random()), Nonce: random(), Verifier: oauth2.GenerateVerifier(), Target: v.target, Until: v.now.Add(loginTime),
+	}
 	if len(begun.Target) > maxTarget || !strings.HasPrefix(begun.Target, "/") {
 		begun.Target = "/"
 	}
-	cookies = append(cookies, cookie(login.LoginCookie+begun.State[:nameSize], v.seal(v.loginBinding(), begun), loginTime))
-	return redirect(known.LoginURL(client, begun.State, begun.Nonce, begun.Verifier), cookies...), nil
+	cookies = append(cookies, cookie(loginCookie(begun.Cookie), begun.Cookie, loginTime))
+	return redirect(known.LoginURL(client, inURLs.Replace(v.seal(v.loginBinding(), begun)), begun.Nonce, begun.Verifier), cookies...), nil
 }
 
-// finish takes a browser back that the provider sends. It must have begun the login here, and have its cookie.
+// finish takes a browser back that the provider sends. It must have begun the login here, and have its cookie. Who has
+// a session already goes on with that, as after a reload.
 func (s *Server) finish(ctx context.Context, v *visit) (answer, error) {
 	query := v.url.Query()
-	got := query.Get("state")
-	if len(got) < nameSize {
-		return refuse(http.StatusBadRequest, "the login has no state: "+again), nil
-	}
-	name := login.LoginCookie + got[:nameSize]
 	var begun state
-	if !v.open(v.loginBinding(), v.logins[name], &begun) || subtle.ConstantTimeCompare([]byte(got), []byte(begun.State)) != 1 || !v.now.Before(begun.Until) {
+	isOurs := v.open(v.loginBinding(), fromURLs.Replace(query.Get("state")), &begun)
+	if !isOurs || subtle.ConstantTimeCompare([]byte(v.logins[loginCookie(begun.Cookie)]), []byte(begun.Cookie)) != 1 || !v.now.Before(begun.Until) {
+		if _, isLive := v.session(); isOurs && isLive {
+			return redirect(v.origin() + begun.Target), nil
+		}
 		return refuse(http.StatusBadRequest, "the login was not begun by this browser, took too long, or has ended: "+again), nil
 	}
-	forget := forgotten(name)
+	forget := forgotten(loginCookie(begun.Cookie))
 	known, client, err := s.known(ctx, v)
 	if err != nil {
 		return answer{}, err
@@ -72,6 +81,9 @@ func (s *Server) finish(ctx context.Context, v *visit) (answer, error) {
 	}
 	if code := query.Get("error"); code != "" {
 		return refuse(http.StatusForbidden, "the provider refuses the login: "+provider.ErrorCode(code), forget), nil
+	}
+	if !s.tries.add(begun, v.now) {
+		return refuse(http.StatusBadRequest, "the login has failed too often: "+again, forget), nil
 	}
 	issued, err := known.Exchange(ctx, client, query.Get("code"), begun.Nonce, begun.Verifier)
 	var refused *provider.RefusedError
@@ -93,4 +105,35 @@ func (s *Server) finish(ctx context.Context, v *visit) (answer, error) {
 	}
 	// The target is a path as the browser sent it, which may begin with two slashes.
 	return redirect(v.origin()+begun.Target, append(cookies, forget)...), nil
+}
+
+// tries are how often codes came back from logins that can still end.
+type tries struct {
+	mu  sync.Mutex
+	all map[string]*try
+}
+
+type try struct {
+	count int
+	until time.Time
+}
+
+// add counts one, and reports whether it may be tried.
+func (t *tries) add(begun state, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.all) >= maxRenewals {
+		maps.DeleteFunc(t.all, func(_ string, one *try) bool { return !now.Before(one.until) })
+	}
+	// Who fills it has begun more logins than this would let them try again.
+	if len(t.all) >= maxRenewals || t.all == nil {
+		t.all = map[string]*try{}
+	}
+	one := t.all[begun.Cookie]
+	if one == nil {
+		one = &try{until: begun.Until}
+		t.all[begun.Cookie] = one
+	}
+	one.count++
+	return one.count <= maxTries
 }

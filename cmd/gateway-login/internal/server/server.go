@@ -31,6 +31,7 @@ type Server struct {
 
 	providers provider.Providers
 	renewals  renewals
+	tries     tries
 }
 
 // answer is what becomes of a request.
@@ -146,7 +147,7 @@ func (s *Server) provider(ctx context.Context, v *visit) (*provider.Provider, er
 
 // logOut ends a session here, and sends the browser to the provider to end it there, too. Other sites cannot do so.
 func (s *Server) logOut(ctx context.Context, v *visit) answer {
-	if v.fromOtherSite {
+	if !v.isFromHere {
 		return refuse(http.StatusForbidden, "another site asks for the logout: log out from a page of this one")
 	}
 	forget := []*http.Cookie{forgotten(login.SessionCookie), forgotten(login.TokensCookie)}

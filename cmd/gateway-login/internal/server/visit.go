@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,8 +20,8 @@ const (
 	maxCookie = 4000
 	// maxTarget is how long a path may be that a browser comes back to.
 	maxTarget = 1500
-	// stateSize is that of random values, in bytes, and nameSize the part of a state that names its login, in characters.
-	stateSize, nameSize = 16, 8
+	// randomSize is that of random values, in bytes, and nameSize the part of one that names its login, in characters.
+	randomSize, nameSize = 16, 8
 )
 
 // visit is a request that HAProxy asks about.
@@ -33,9 +34,9 @@ type visit struct {
 	host, target string
 	url          *url.URL
 	// isEncrypted reports whether it came over TLS, isPage whether a browser asks for a page, so that it can be sent
-	// elsewhere, and fromOtherSite whether a page of another site made the browser do it.
-	isEncrypted, isPage, fromOtherSite bool
-	sealedSession, sealedTokens        string
+	// elsewhere, and isFromHere whether no page of another site made the browser do it, as far as it says.
+	isEncrypted, isPage, isFromHere bool
+	sealedSession, sealedTokens     string
 	// logins are the cookies of logins that have not ended, by their names.
 	logins map[string]string
 }
@@ -48,13 +49,14 @@ func readVisit(r *http.Request, settings login.Settings, keys login.Keys, now ti
 	v := &visit{
 		Settings: settings, keys: keys, now: now,
 		host: strings.TrimSuffix(r.Host, ":443"), target: header.Get("X-Forwarded-Uri"),
-		isEncrypted: header.Get("X-Forwarded-Proto") == "https", fromOtherSite: header.Get("Sec-Fetch-Site") == "cross-site",
-		logins: map[string]string{},
+		isEncrypted: header.Get("X-Forwarded-Proto") == "https",
+		logins:      map[string]string{},
 	}
 	var err error
 	if v.url, err = url.ParseRequestURI(v.target); err != nil {
 		return nil, errors.New("HAProxy asks about a request without a URL")
 	}
+	v.isFromHere = slices.Contains([]string{"", "same-origin", "none"}, header.Get("Sec-Fetch-Site")) && v.isOwn(header.Get("Origin")) && v.isOwn(header.Get("Referer"))
 	method, mode := header.Get("X-Forwarded-Method"), header.Get("Sec-Fetch-Mode")
 	v.isPage = (method == http.MethodGet || method == http.MethodHead) && (mode == "" || mode == "navigate") &&
 		header.Get("X-Requested-With") == "" && strings.Contains(strings.Join(header.Values("Accept"), ","), "text/html")
@@ -104,14 +106,27 @@ func (v *visit) tokens() (t tokens, ok bool) {
 	return t, v.open(v.AccountBinding(), v.sealedTokens, &t)
 }
 
-// state is what the cookie of a login has.
-type state struct {
-	State, Nonce, Verifier, Target string
-	Until                          time.Time
+// isOwn reports whether the URL of a page is of this site, if there is one.
+func (v *visit) isOwn(page string) bool {
+	from, err := url.Parse(page)
+	return page == "" || err == nil && from.Scheme == "https" && strings.EqualFold(strings.TrimSuffix(from.Host, ":443"), v.host)
 }
 
+// state is what the provider hands back, sealed. So each login of a browser has a small cookie, and any page to end at.
+type state struct {
+	// Cookie is what the cookie of the login has, Target where the browser comes back to.
+	Cookie, Nonce, Verifier, Target string
+	Until                           time.Time
+}
+
+// inURLs and fromURLs change a sealed text to one that has the same spelling in URLs, and back.
+var inURLs, fromURLs = strings.NewReplacer("+", "-", "/", "_", "=", "~"), strings.NewReplacer("-", "+", "_", "/", "~", "=")
+
+// loginCookie returns the name of the cookie that has a text.
+func loginCookie(text string) string { return login.LoginCookie + text[len(text)-nameSize:] }
+
 // loginBinding binds a login to its host.
-func (v *visit) loginBinding() string { return "login " + v.AccountBinding() + " " + v.host }
+func (v *visit) loginBinding() string { return "begun " + v.AccountBinding() + " " + v.host }
 
 // open decrypts what seal encrypted.
 func (v *visit) open(binding, sealed string, to any) bool {
@@ -142,7 +157,7 @@ func fits(cookie *http.Cookie) bool { return len(cookie.Name)+len("=")+len(cooki
 
 // random returns a text that nobody can guess.
 func random() string {
-	b := make([]byte, stateSize)
+	b := make([]byte, randomSize)
 	_, _ = rand.Read(b) // which never fails
 	return base64.RawURLEncoding.EncodeToString(b)
 }

@@ -191,3 +191,38 @@ func TestLogout(t *testing.T) {
 		}
 	})
 }
+
+// TestLogoutBySites: only a page of the site, or the user, logs a browser out.
+func TestLogoutBySites(t *testing.T) {
+	const here, evil = "https://" + host, "https://evil.example.com"
+	inWorld(t, func(w *world) {
+		b := w.newBrowser()
+		b.logIn()
+		for name, one := range map[string]struct {
+			status  int
+			changes []string
+		}{
+			"the user":                 {http.StatusFound, nil},
+			"a page":                   {http.StatusFound, []string{"Sec-Fetch-Site", "same-origin", "Referer", here + "/a"}},
+			"a form":                   {http.StatusFound, []string{"Sec-Fetch-Site", "same-origin", "Origin", here, "X-Forwarded-Method", "POST"}},
+			"an old browser":           {http.StatusFound, []string{"Sec-Fetch-Site", "", "Referer", "https://SHOP.example.com:443/a"}},
+			"a script":                 {http.StatusFound, []string{"Sec-Fetch-Site", ""}},
+			"another site":             {http.StatusForbidden, []string{"Sec-Fetch-Site", "cross-site"}},
+			"a sibling":                {http.StatusForbidden, []string{"Sec-Fetch-Site", "same-site"}},
+			"a form of another site":   {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Origin", evil, "X-Forwarded-Method", "POST"}},
+			"a form of nobody":         {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Origin", "null"}},
+			"a link of another site":   {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Referer", evil + "/" + here}},
+			"a name that begins alike": {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Referer", here + ".evil.example.com/"}},
+			"a user of that name":      {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Referer", here + "@evil.example.com/"}},
+			"another port":             {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Referer", here + ":8443/"}},
+			"plain HTTP":               {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Referer", "http://" + host + "/"}},
+			"no URL":                   {http.StatusForbidden, []string{"Sec-Fetch-Site", "", "Referer", "%"}},
+		} {
+			other := b.copied()
+			got := other.expect(one.status, "/oauth2/logout", one.changes...)
+			if isOut := len(other.cookies) == 0; isOut != (one.status == http.StatusFound) {
+				t.Errorf("%s: got %d, and the browser has %v", name, got.status, other.cookies)
+			}
+		}
+	})
+}
