@@ -6,11 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
+	"gateway/internal/model"
 	"gateway/internal/passwords"
+	"gateway/internal/routing"
+	"gateway/internal/tree"
 	"gateway/internal/unixsocket"
 )
 
@@ -163,4 +168,18 @@ func TestIssuers(t *testing.T) {
 	r.expectProblems(secret + "its issuer names another provider than https://evil.example.com: client-secret is not sent there")
 	put("session-keys", strings.Repeat("ab", 32)+"\nx")
 	r.expectProblems(secret+"its issuer names another provider", secret+"some keys in session-keys cannot be used: line 2 has not")
+}
+
+// TestIssuersOfFiles: files are judged as a pod judges a Secret.
+func TestIssuersOfFiles(t *testing.T) {
+	var files tree.Editor[model.SecretFile]
+	files.Set("login", model.SecretFile{Secret: "login", File: certificates.SessionKeysFile, Issuer: "https://id.example.com"})
+	table := routing.Table{Uses: routing.Uses{SecretFiles: files.Map()}}
+	for issuer, want := range map[string]string{"": "has no issuer", "https://other.example.com": "names another provider", "https://id.example.com\n": ""} {
+		secret := map[string][]byte{certificates.SessionKeysFile: []byte(strings.Repeat("ab", 32)), certificates.IssuerFile: []byte(issuer)}
+		got := CheckFiles(&table, "shop", Files{"login": secret}, nil, time.Now()).Problems
+		if (len(got) == 0) != (want == "") || want != "" && !strings.Contains(got[0].Message, want) {
+			t.Errorf("%q: got %+v", issuer, got)
+		}
+	}
 }
