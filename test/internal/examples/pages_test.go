@@ -27,7 +27,7 @@ var elsewhere = map[string]string{
 	"kubectl create namespace gateways":                       "for the objects of gateways.yaml",
 	"kubectl gateway list -A":                                 "the Gateways of other tests; testTranscripts lists those of a page",
 	"kubectl get ingresses,ingressclasses,services,":          "reads the reader's cluster",
-	"kubectl wait httproute/closed ":                          "the plugin's tests run the example",
+	"kubectl gateway wait httproute/closed":                   "the plugin's tests run the example",
 	"kubectl -n shop get canary ":                             "needs Flagger",
 	"kubectl -n shop get httproute api ":                      "needs Flagger",
 }

@@ -34,6 +34,8 @@ type item struct {
 	client dynamic.ResourceInterface
 	// result is what is or would be done: created, configured or unchanged.
 	result string
+	// isShared reports that somebody else owns fields, which have the wanted values already. There is nothing to apply.
+	isShared bool
 }
 
 // name is the object in the words of kubectl.
@@ -98,7 +100,14 @@ func (c *command) check(ctx context.Context, namespaces, others []*item) (later 
 		live, err := i.client.Get(ctx, i.Object.GetName(), metav1.GetOptions{})
 		var planned *unstructured.Unstructured
 		if err == nil || apierrors.IsNotFound(err) {
-			planned, err = c.patch(ctx, i, true)
+			planned, err = c.patch(ctx, i, true, c.force)
+		}
+		if apierrors.IsConflict(err) {
+			// Server-side apply takes a list that lacks defaults for another value than the same list with them.
+			forced, forcedErr := c.patch(ctx, i, true, true)
+			if i.isShared = forcedErr == nil && compare(live.DeepCopy(), forced.DeepCopy()) == unchanged; i.isShared {
+				planned, err = forced, nil
+			}
 		}
 		switch {
 		case apierrors.IsNotFound(err) && slices.ContainsFunc(namespaces, func(n *item) bool { return n.Object.GetName() == i.Object.GetNamespace() }):
@@ -162,12 +171,12 @@ func (c *command) refused(problems []string) error {
 }
 
 // patch applies an object, or tries to.
-func (c *command) patch(ctx context.Context, i *item, dryRun bool) (*unstructured.Unstructured, error) {
+func (c *command) patch(ctx context.Context, i *item, dryRun, force bool) (*unstructured.Unstructured, error) {
 	content, err := json.Marshal(i.Object)
 	if err != nil {
 		return nil, err
 	}
-	options := metav1.PatchOptions{FieldManager: cli.FieldManager, FieldValidation: metav1.FieldValidationStrict, Force: &c.force}
+	options := metav1.PatchOptions{FieldManager: cli.FieldManager, FieldValidation: metav1.FieldValidationStrict, Force: &force}
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
@@ -202,7 +211,10 @@ func (c *command) apply(ctx context.Context, items []*item) error {
 		}
 		// An interrupt lets the request end: else nobody would know what it did.
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-		_, err := c.patch(bounded, i, false)
+		var err error
+		if !i.isShared {
+			_, err = c.patch(bounded, i, false, c.force)
+		}
 		cancel()
 		if err != nil {
 			return c.interrupted(fmt.Errorf("failed to apply %s (%d of %d objects are applied): %s", i, c.applied, c.all, reason(err)))

@@ -10,17 +10,19 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/wait"
 )
 
 const long = `Apply objects of any kind by server-side apply: all of them, or, if one is wrong, none.
 
 Everything is checked first: the syntax of all files, that the API server knows the kinds, and a dry run of each object,
 with unknown fields and conflicts refused. Only when all pass is anything applied. Objects whose Namespace is created by
-the same call can be checked only after that: they are, before anything else is applied.
+the same call can be checked only after that: they are, before anything else is applied. A field that somebody else owns
+is no conflict if it has the same value already.
 
 If it is interrupted, the object at hand is finished, and what was applied is said; the same command goes on (exit code
-4). With --wait, it waits until every proxy of the Gateways runs what was applied; the answer no (3) is that they did
-not in time.`
+4). With --wait, it waits until every proxy runs the applied Gateways, ListenerSets, routes and BackendPolicies; the
+answer no (3) is that they did not in time.`
 
 const examples = `  kubectl gateway apply -f shop.yaml --wait
   kubectl gateway apply -f site/ -R --dry-run`
@@ -49,7 +51,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	cli.AddFileFlags(cmd, &c.files, "file or directory with objects, - for standard input")
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&c.force, "force-conflicts", false, "take over fields that others own")
-	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until every proxy of the Gateways runs what was applied")
+	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until every proxy runs the applied Gateways and routes")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait")
 	return cmd
 }
@@ -87,7 +89,14 @@ func (c *command) run(ctx context.Context) error {
 	if err := c.apply(ctx, others); err != nil || !c.wait {
 		return err
 	}
-	return c.waitFor(ctx, others)
+	var objects []wait.Object
+	for _, i := range others {
+		kind := i.Object.GroupVersionKind().GroupKind()
+		if wait.IsFor(kind) {
+			objects = append(objects, wait.Object{Kind: kind, Namespace: i.Object.GetNamespace(), Name: i.Object.GetName(), Client: i.client})
+		}
+	}
+	return wait.For(ctx, c.Options, objects, c.timeout, "everything is applied, but ")
 }
 
 func (c *command) connect() error {

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 )
@@ -118,6 +119,34 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// TestSharedFields: the same file may be applied by kubectl and the plugin, in any order. Routes are one value for
+// server-side apply, and lack defaults in the file, so that the API server reports a conflict.
+func TestSharedFields(t *testing.T) {
+	namespace := newNamespace(t, "shared")
+	file := gateway("a", "  routes: [{name: r, rules: [{backendRefs: [{name: s, port: 80}]}]}]\n")
+	apply := func(manager string) error {
+		object, err := yaml.YAMLToJSON([]byte(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = clients.Gateways.AppV1().Gateways(namespace).Patch(t.Context(), "a", types.ApplyPatchType, object, metav1.PatchOptions{FieldManager: manager})
+		return err
+	}
+	if err := apply("kubectl"); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply("another"); !apierrors.IsConflict(err) {
+		t.Fatalf("the API server reports no conflict any more: %v", err)
+	}
+	args := []string{"apply", "-n", namespace, "-f", "-"}
+	clitest.Run(t, file, args...).Want(t, 0, "gateway.app.example.com/a unchanged\n")
+	changed := strings.Replace(file, "port: 80}]}]", "port: 81}]}]", 1)
+	clitest.Run(t, changed, args...).Want(t, 1, `conflict with "kubectl"`, "leave these fields out, or use --force-conflicts")
+	if port := get(t, namespace, "a").Spec.Routes[0].Rules[0].BackendRefs[0].Port; port != 80 {
+		t.Errorf("the port of the backend is %d", port)
+	}
+}
+
 // TestInterrupted stops half way, says what was applied, and goes on.
 func TestInterrupted(t *testing.T) {
 	namespace := newNamespace(t, "interrupted")
@@ -134,26 +163,6 @@ func TestInterrupted(t *testing.T) {
 	if n := countConfigMaps(t, namespace); n != 10 {
 		t.Errorf("%d objects were applied", n)
 	}
-}
-
-// TestWait waits until a Gateway is programmed.
-func TestWait(t *testing.T) {
-	namespace := newNamespace(t, "wait")
-	args := []string{"apply", "-n", namespace, "-f", "-", "--wait"}
-	clitest.Run(t, gateway("a", ""), append(args, "--timeout=1s")...).Want(t, 3,
-		"waiting for Gateway wait/a: no operator has looked at it\n", "everything is applied, but Gateway wait/a is not programmed after 1s: no operator has looked at it")
-	clitest.RunUntil(t, "a unchanged", gateway("a", ""), args...).Want(t, 3, "interrupted: everything is applied, but Gateway wait/a is not programmed")
-	done := make(chan error)
-	go func() {
-		live := get(t, namespace, "a")
-		done <- setStatus(t.Context(), live, programmed(live, ""))
-	}()
-	clitest.Run(t, gateway("a", ""), args...).Want(t, 0, "gateway.app.example.com/a programmed\n")
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	// It was for the generation before.
-	clitest.Run(t, gateway("a", "  replicas: 3\n"), append(args, "--timeout=1s")...).Want(t, 3, "the operator has not looked at generation 2 yet")
 }
 
 // TestApplyUsage is about command lines that are wrong.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
@@ -29,6 +30,7 @@ var (
 	clients struct {
 		Config   *rest.Config
 		Gateways clientset.Interface
+		Routes   routesclient.Interface
 		Core     kubernetes.Interface
 	}
 	kubeconfig string
@@ -72,10 +74,11 @@ func runOnServer(m *testing.M) (code int, err error) {
 	err = errors.Join(err, os.Setenv("KUBECONFIG", kubeconfig), os.Setenv("KUBECACHEDIR", filepath.Join(dir, "cache")))
 	config.QPS = -1
 	clients.Config = config
-	var errs [2]error
+	var errs [3]error
 	clients.Gateways, errs[0] = clientset.NewForConfig(config)
 	clients.Core, errs[1] = kubernetes.NewForConfig(config)
-	if err = errors.Join(err, errs[0], errs[1]); err != nil {
+	clients.Routes, errs[2] = routesclient.NewForConfig(config)
+	if err = errors.Join(err, errs[0], errs[1], errs[2]); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil

@@ -18,12 +18,13 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/render"
 	"gateway/cmd/kubectl-gateway/internal/try"
 	"gateway/cmd/kubectl-gateway/internal/version"
+	"gateway/cmd/kubectl-gateway/internal/wait"
 )
 
 // New returns the plugin.
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
-		apply.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), render.NewCommand(options),
+		apply.NewCommand(options), wait.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), render.NewCommand(options),
 		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), adopt.NewCommand(options), try.NewCommand(options),
 		compare.NewCommand(options), check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }

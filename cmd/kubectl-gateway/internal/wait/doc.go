@@ -1,0 +1,2 @@
+// Package wait waits until every proxy runs the latest generation of objects.
+package wait
