@@ -26,6 +26,8 @@ type configuration struct {
 	blockedWords   []string
 	// allowedHeaders are those that Ingresses may add to answers.
 	allowedHeaders []string
+	// healthPath is where load balancers ask, "" if they do not.
+	healthPath string
 	// redirectCode is the status of redirects to HTTPS.
 	redirectCode int
 	// hsts is the value of Strict-Transport-Security, "" if there is none.
@@ -69,6 +71,7 @@ var Keys = []Row{
 		return ""
 	}, ""},
 	{"default-ssl-certificate", Carried, certificateOfAll + " In nginx, it is a flag of the controller", setCertificate, ""},
+	{"health-check-path", Carried, healthCheck + " In nginx, it is a flag of the controller", setHealthPath, ""},
 	{"http-redirect-code", Carried, "the status of redirects to HTTPS", setRedirectCode, ""},
 	{"hsts hsts-max-age hsts-include-subdomains hsts-preload", Carried, "ResponseHeaderModifier of all rules, over HTTPS", (*settings).setHSTS, ""},
 	{"proxy-body-size", Carried, "maxRequestBytes of the GatewayConfig, 1 MiB by default", setDefaultBodySize, ""},

@@ -34,7 +34,8 @@ var Flags = []Flag{
 	{"publish-service update-status update-status-on-shutdown status-update-interval", "the status of Ingresses has the addresses of the Gateway", false},
 	{"publish-status-address report-node-internal-ip-address", "the status of Ingresses has the addresses of the Gateway: external-dns publishes these", true},
 	{"http-port https-port default-server-port", "listeners have the ports 80 and 443, whatever ports the pods have", false},
-	{"health-check-path health-check-timeout healthz-host healthz-port", "pods of proxies have probes of their own", false},
+	{"health-check-path", "set the key health-check-path of the ConfigMap if load balancers ask nginx for this path, or for /healthz", true},
+	{"health-check-timeout healthz-host healthz-port", "pods of proxies have probes of their own", false},
 	{"shutdown-grace-period post-shutdown-grace-period", "drainTimeout of the GatewayConfig", false},
 	{"maxmind-edition-ids maxmind-license-key maxmind-mirror maxmind-retries-count maxmind-retries-timeout", "there is no database of addresses", true},
 	{

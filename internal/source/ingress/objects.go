@@ -59,6 +59,7 @@ func (s *site) translate() {
 	for _, h := range s.hosts {
 		s.addRoutes(h)
 	}
+	s.addHealth()
 	s.addPolicies()
 	add(&s.objects, s.gatewayConfig(), s.Namespace, s.gateways[0].name)
 	for _, g := range s.gateways {
