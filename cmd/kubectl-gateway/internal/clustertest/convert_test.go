@@ -54,10 +54,26 @@ func admit(t *testing.T, documents string) {
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 		resource.Resource = strings.Replace(resource.Resource, "gatewaies", "gateways", 1)
 		options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
-		if _, err := client.Resource(resource).Namespace(metav1.NamespaceDefault).Create(t.Context(), object, options); err != nil {
+		created, err := client.Resource(resource).Namespace(metav1.NamespaceDefault).Create(t.Context(), object, options)
+		if err != nil {
 			t.Error(err)
+			continue
+		}
+		// Whatever the API server adds to a list, another manager of the fields would have a conflict about.
+		if sent, got := textOf(t, object), textOf(t, created); got != sent {
+			t.Errorf("got\n%s\nof\n%s", got, sent)
 		}
 	}
+}
+
+// textOf returns the spec of an object.
+func textOf(t *testing.T, object *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := json.Marshal(object.Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // carried are the annotations whose values come to be in objects.

@@ -262,7 +262,7 @@ spec: {ingressClassName: internal, defaultBackend: {service: {name: b, port: {nu
 		{"closed by a policy", plain + "---\n" + policy, nil, 3, []string{"default/p AccessPolicy: it is for Service default/a, ", answered, "directResponse:\n"}},
 		{"open by the policy's name", plain + "---\n" + policy, []string{"--open", "AccessPolicy/default/p"}, 3, []string{letThrough, "backendRefs:\n"}},
 		{"one class of two", plain + "---" + internal, []string{"--class", "internal"}, 3, []string{
-			"name: ingress\n", "- name: b\n", "Ingresses: 1, objects made of them: 3, objects passed over: 1, things ",
+			"name: ingress\n", "name: b\n", "Ingresses: 1, objects made of them: 3, objects passed over: 1, things ",
 		}},
 		{"two classes", plain + "---" + internal, nil, 3, []string{"name: ingress\n", "name: ingress-internal\n", "Ingresses: 2, objects made of them: 6, "}},
 		{"no such class", plain, []string{"--class", "internal"}, 1, []string{"there is no Ingress of class internal in -"}},

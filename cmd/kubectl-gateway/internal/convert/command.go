@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/source/ingress"
 )
@@ -149,7 +150,9 @@ func unstructuredOf(objects []ingress.Object) ([]*unstructured.Unstructured, err
 			return nil, fmt.Errorf("failed to write %s %s/%s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName(), err)
 		}
 		delete(content, "status")
-		all = append(all, &unstructured.Unstructured{Object: content})
+		made := &unstructured.Unstructured{Object: content}
+		_ = admission.Admit(made) // it sets the defaults, without which other managers of the fields have conflicts
+		all = append(all, made)
 	}
 	return all, nil
 }

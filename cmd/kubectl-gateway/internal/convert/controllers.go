@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -60,7 +60,7 @@ func isNamedAsChart(name string) bool {
 // addController takes what a Deployment or DaemonSet of the controller says in its flags, and notes the others. kubelet
 // puts the namespace into its flags.
 func (r *reader) addController(document cli.Document) error {
-	workload, _, err := decode[appsv1.Deployment](document) // a DaemonSet has these fields, too
+	workload, _, err := decode[k8sappsv1.Deployment](document) // a DaemonSet has these fields, too
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +88,7 @@ func (r *reader) add(document cli.Document) error {
 		found, _, err := decode[corev1.ConfigMap](document)
 		r.ConfigMaps[name] = found
 		return err
-	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}, schema.GroupKind{Group: appsv1.GroupName, Kind: "DaemonSet"}:
+	case schema.GroupKind{Group: k8sappsv1.GroupName, Kind: "Deployment"}, schema.GroupKind{Group: k8sappsv1.GroupName, Kind: "DaemonSet"}:
 		r.passedOver++
 		return r.addController(document)
 	default:
