@@ -9,8 +9,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// TestAnnotationsOfOthers: an annotation that nginx does not read closes the paths only if another program may keep clients out by
-// it. It is named, or known to be about something else.
+// TestAnnotationsOfOthers: an annotation that nginx does not read closes the paths only if another program may keep
+// clients out by it. It is named, or known to be about something else.
 func TestAnnotationsOfOthers(t *testing.T) {
 	for _, test := range []struct {
 		annotation, class string

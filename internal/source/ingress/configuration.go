@@ -208,7 +208,7 @@ func (t *translator) configure() {
 
 func setDefault(s *settings, value string) string {
 	name := strings.TrimPrefix(s.annotation, "global-")
-	s.configuration.defaults[name], s.configuration.keys[name] = value, s.annotation
+	s.configuration.defaults[name], s.keys[name] = value, s.annotation
 	return ""
 }
 

@@ -88,7 +88,7 @@ func (t *translator) readSettings(ingress *networkingv1.Ingress) *settings {
 		if isEmpty := strings.TrimSpace(value) == ""; ok && isEmpty && !strings.HasSuffix(name, "-source-range") {
 			continue // nginx ignores it
 		}
-		if all = append(all, name); ok && !(t.ignoreSnippets && strings.HasSuffix(name, "-snippet")) {
+		if all = append(all, name); ok && (!t.ignoreSnippets || !strings.HasSuffix(name, "-snippet")) {
 			s.values[short] = value
 		}
 	}
