@@ -170,19 +170,3 @@ func TestSlowRenewal(t *testing.T) {
 		}
 	})
 }
-
-// TestManyProviders: the provider is forgotten that nobody wants for the longest time.
-func TestManyProviders(t *testing.T) {
-	inWorld(t, func(w *world) {
-		for i := range 200 {
-			w.put("issuer", issuer)
-			w.settings.Issuer = issuer
-			w.newBrowser().expectLogin(page)
-			w.settings.Issuer = fmt.Sprintf("https://%d.example.com", i)
-			w.put("issuer", w.settings.Issuer)
-			time.Sleep(time.Second)
-			w.newBrowser().expect(http.StatusServiceUnavailable, page)
-			w.idp.change(func() { w.idp.isDown[metadataPath] = true })
-		}
-	})
-}
