@@ -20,7 +20,8 @@ type GatewayProxyStatusApplyConfiguration struct {
 	// The addresses of the pod's node that reach the pod. There are none without spec.pods.hostPorts.
 	Addresses []appv1.NodeAddress `json:"addresses,omitempty"`
 	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
-	// All objects with this resourceVersion or a lower one are live.
+	// All objects with this resourceVersion or a lower one are live. Of "attachments", it is the newest since of the
+	// Gateway's status.attachments that the agent follows.
 	Resources []ProxiedResourceApplyConfiguration `json:"resources,omitempty"`
 	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
 	// generation comes first.
