@@ -10,8 +10,11 @@ import (
 )
 
 // maxOddPath is how long a path may be that has to be brought into its canonical form, in bytes: proxies do that in
-// buffers of five times as much.
-const maxOddPath = 3200
+// buffers of three times as much. Where a character is not encoded that should be, it grows to five times its length.
+const (
+	maxOddPath    = 10900
+	maxRawOddPath = 3200
+)
 
 // CanonicalPath returns the path that a request is matched by. Expressions are compared with what decodedPath makes of
 // it. Percent-encoded characters are decoded, if a path can have them as they are (RFC 3986, section 3.3, and the
@@ -22,11 +25,14 @@ const maxOddPath = 3200
 // sign without two hexadecimal digits, an encoded NUL, a backslash, encoded or not, or a segment of one or two dots,
 // also with parameters; or because it is too long to tell.
 func CanonicalPath(path string) (string, bool) {
-	odd := strings.Contains(path, "//") || strings.Contains(path, "/.")
+	odd, most := strings.Contains(path, "//") || strings.Contains(path, "/."), maxOddPath
 	for i := range len(path) {
 		odd = odd || !isPathCharacter(path[i])
+		if _, isEncoded := encodedByte(path, i); !isEncoded && !isPathCharacter(path[i]) {
+			most = maxRawOddPath
+		}
 	}
-	if odd && (len(path) > maxOddPath || strings.Contains(path, "%00")) {
+	if odd && (len(path) > most || strings.Contains(path, "%00")) {
 		return "", false
 	}
 	decoded, err := url.PathUnescape(path)

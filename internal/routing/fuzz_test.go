@@ -21,7 +21,7 @@ func FuzzCanonicalPath(f *testing.F) {
 		canonical, ok := CanonicalPath(path)
 		plain, err := url.PathUnescape(path)
 		if !ok {
-			if err == nil && len(path) <= maxOddPath && !strings.ContainsAny(plain, "\x00\\") && !hasDots(plain) {
+			if err == nil && len(path) <= maxRawOddPath && !strings.ContainsAny(plain, "\x00\\") && !hasDots(plain) {
 				t.Errorf("%q was refused", path)
 			}
 			return
@@ -33,7 +33,7 @@ func FuzzCanonicalPath(f *testing.F) {
 		if strings.ContainsFunc(canonical, func(r rune) bool { return r <= ' ' || r >= 0x7f }) || hasDots(again) || strings.ContainsAny(again, "\x00\\") {
 			t.Errorf("%q became %q", path, canonical)
 		}
-		if twice, ok := CanonicalPath(canonical); len(canonical) <= maxOddPath && (!ok || twice != canonical) {
+		if twice, ok := CanonicalPath(canonical); len(canonical) <= maxRawOddPath && (!ok || twice != canonical) {
 			t.Errorf("%q became %q and then %q", path, canonical, twice)
 		}
 	})

@@ -171,7 +171,7 @@ func TestAccessLogTellsWhatWasAskedFor(t *testing.T) {
 		{81, 200, get("x\r\nX-A: a", "/if"), "GET", "x", "/if", "more[2] any api_80"},
 		{81, 500, get("x\r\nX-A: b", "/if"), "GET", "x", "/if", "more[3] any no-backend"},
 		{81, 200, get("x", "/if"), "GET", "x", "/if", "any[0] any any_80"},
-		{80, 400, get("shop.example.com", "/api/%41"+long), "GET", "shop.example.com", ("/api/%41" + long)[:1024], unknown},
+		{80, 400, get("shop.example.com", "/api/%41|"+long), "GET", "shop.example.com", ("/api/%41|" + long)[:1024], unknown},
 		{80, 400, get("shop.example.com", quotes), "GET", "shop.example.com", quotes[:1024], unknown},
 		{80, 400, get(`"}`, `/api/"}`), "GET", `"}`, `/api/"}`, unknown},
 		{80, 400, get(strings.Repeat("Long.", 60), "/api"), "GET", strings.Repeat("long.", 60)[:253], "/api", unknown},

@@ -139,6 +139,7 @@ func (r *Renderer) searchLines() []string {
 		content := fmt.Sprintf("var(txn.hosts),field(%d,|)", i+2)
 		for _, lookup := range []string{",concat(,txn.clean,/>),map_str(", ",concat(~),map_str(", ",concat(,txn.clean,/),map_beg("} {
 			lines = append(lines, "http-request set-var(txn.hit) "+content+lookup+paths+",none) if "+isUnknown)
+			lines = append(lines, "http-request set-var(txn.hit) str("+tooLongHit+") if "+isConditional+" { var(txn.facts) -m len gt 15000 }")
 			if len(params) > 0 {
 				lines = append(lines, "http-request set-var(txn.hit) str("+tooLongHit+") if { var(txn.long) -m found } "+isConditional+" { var(txn.hit) -m sub "+asksQuery+"| }")
 			}
@@ -315,7 +316,8 @@ const isOdd = "{ var(txn.odd) -m found }"
 // routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy finds none in "GET
 // example.com/a" either, of which backends may see one.
 //
-// An odd path grows to up to five times its length on the way.
+// An odd path grows to up to three times its length on the way, and to five times where something is not encoded that
+// should be. HAProxy would cut it without a word where it does not fit tune.bufsize.
 //
 // The version of HTTP and NUL in a header are checked whatever HAProxy's own parser refuses.
 //
@@ -346,7 +348,7 @@ var normalizingLines = []string{
 	`tcp-request content set-var(txn.host) var(txn.given)`,
 	`tcp-request content set-var(txn.clean) var(txn.sent) if { var(txn.sent) -m reg '` + plainPath + `' }`,
 	`tcp-request content accept if { var(txn.clean) -m found }`,
-	`tcp-request content accept if { var(txn.sent) -m sub %00 } or { var(txn.sent) -m len gt 3200 }`,
+	`tcp-request content accept if { var(txn.sent) -m sub %00 } or { var(txn.sent) -m len gt 10900 } or { var(txn.sent) -m len gt 3200 } !{ var(txn.sent) -m reg '` + encodedRest + `' }`,
 	`tcp-request content set-var(txn.decoded) 'var(txn.sent),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)'`,
 	`tcp-request content accept if { var(txn.decoded) -m reg '/\.\.?(;[^/]*)?(/|$)|%5C' }`,
 	`tcp-request content set-var(txn.clean) var(txn.decoded)`,
@@ -356,7 +358,8 @@ const (
 	usualHeaders = `^` + otherHeaders + `host: (?=[^\x0D]{1,253}\x0D)[a-z0-9-]++(?>\.[a-z0-9-]++)*+\x0D\x0A` + otherHeaders + `\x0D\x0A$`
 	otherHeaders = `(?>(?!(?:host|upgrade|` + routing.RemovedHeaders + `|` + routing.ClaimedHeaders + `):|connection: (?!(?i:keep-alive|close)\x0D))` +
 		`[a-z0-9-]++:[^\x00-\x1F]*+\x0D\x0A)*+`
-	usualPath = `^(?=.{1,1024}+$)` + segments
-	plainPath = `^` + segments
-	segments  = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
+	usualPath   = `^(?=.{1,1024}+$)` + segments
+	plainPath   = `^` + segments
+	encodedRest = `^(?>[!$&-;=@-Z_a-z~]++|%[0-9A-Fa-f]{2})*+$`
+	segments    = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
 )
