@@ -5,8 +5,8 @@ package routing
 // and "-": some backends take such a character for "-".
 const (
 	// RemovedHeaders are removed whoever sends them: they say what the proxy itself found out, or replace what the
-	// rules went by.
-	RemovedHeaders = `http2-settings|client-cert(?:-chain)?|proxy|ssl-client-[a-z0-9-]*` +
+	// rules went by, or they announce trailers, which do not pass.
+	RemovedHeaders = `http2-settings|client-cert(?:-chain)?|proxy|trailer|ssl-client-[a-z0-9-]*` +
 		`|x-(?:ssl-client-[a-z0-9-]*|original-[a-z0-9-]*|rewrite-url|http-host-override)`
 	// ClaimedHeaders say where a request comes from, like Forwarded and X-Forwarded-*. They are kept if a trusted proxy
 	// sends them.

@@ -211,6 +211,35 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	}
 }
 
+// TestNoHost: a request of HTTP/1.0 needs none, and then nothing says that there is an empty one.
+func TestNoHost(t *testing.T) {
+	t.Parallel()
+	for _, trusted := range []string{"", "127.0.0.1/32"} {
+		world := rendertest.Parse(t, shopWorld)
+		if trusted != "" {
+			world.Spec.TrustedProxies = []appv1.CIDR{appv1.CIDR(trusted)}
+		}
+		g := startGateway(t, world)
+		for _, request := range []string{"GET / HTTP/1.0\r\n\r\n", get("", "/")} {
+			if got := newClient(t, g.ports[81]).send(request); got.Status != 200 || strings.Contains(got.Body, "X-Forwarded-Host") || !strings.Contains(got.Body, "Forwarded: for=127.0.0.1;proto=http\r\n") {
+				t.Errorf("%q: got %d, and the backend received\n%s", request, got.Status, got.Body)
+			}
+		}
+		got := newClient(t, g.ports[81]).send("GET / HTTP/1.0\r\nX-Forwarded-Host: first\r\nForwarded: for=1.1.1.1;host=first\r\n\r\n")
+		if isKept := strings.Contains(got.Body, "X-Forwarded-Host: first\r\n") && strings.Contains(got.Body, "Forwarded: for=1.1.1.1;host=first\r\n"); isKept != (trusted != "") {
+			t.Errorf("trusted %q: the backend received\n%s", trusted, got.Body)
+		}
+		for name, authority := range map[string][][2]string{"none": nil, "an empty one": {{":authority", ""}}, "an empty Host": {{"host", ""}}} {
+			conn := dial(t, g.ports[81])
+			lines := append([][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", "/"}}, authority...)
+			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+frame(frameSettings, 0, "")+frame(frameHeaders, flagEndHeaders|flagEndStream, fields(lines...)))
+			if answered(t, conn) {
+				t.Errorf("HTTP/2 with %s gets 200", name)
+			}
+		}
+	}
+}
+
 // TestForgedHeadersAreRemoved from requests that are ordinary otherwise, wherever they are and however many others
 // there are.
 func TestForgedHeadersAreRemoved(t *testing.T) {
@@ -226,7 +255,7 @@ func TestForgedHeadersAreRemoved(t *testing.T) {
 		// Backends may believe these.
 		"Proxy", "X-Original-URL", "x-original-uri", "X-Original-Host", "X-Rewrite-URL", "SSL-Client-Verify", "X-HTTP-Host-Override", "X-Forwarded",
 		"Forwarded-For", "X-Forwarded-Server", "X-Forwarded-Prefix", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP",
-		"CF-Connecting-IP", "Fastly-Client-IP", "Front-End-HTTPS", "X-Scheme", "X-URL-Scheme",
+		"CF-Connecting-IP", "Fastly-Client-IP", "Front-End-HTTPS", "X-Scheme", "X-URL-Scheme", "Trailer",
 	} {
 		forged := header + ": forged\r\n"
 		for _, lines := range []string{forged + "Host: inner\r\n", "Host: inner\r\n" + forged, "Host: inner\r\n" + many + forged, many + forged + "Host: inner\r\n" + many} {

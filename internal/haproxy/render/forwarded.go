@@ -33,7 +33,12 @@ var oddForwardedLines = []string{
 	`http-request del-header '^(?:` + routing.ClaimedHeaders + `)$' -m reg if ` + isOdd,
 	`http-request set-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\"" if ` + isOdd,
 	`http-request set-header X-Forwarded-Host %[req.fhdr(host)] if ` + isOdd,
+	`http-request del-header X-Forwarded-Host if ` + hasNoHost,
+	`http-request replace-header Forwarded '^(.*);host=""$' \1 if ` + hasNoHost,
 }
+
+// hasNoHost is the condition that nobody says which host a request of HTTP/1.0 is for, or that it is for an empty one.
+const hasNoHost = isOdd + ` !{ req.fhdr(host) -m len gt 0 }`
 
 // trustedLines do the same for clients that are no trusted proxies. What those say, for which sess.trusted is set, is
 // added to. Where one says another scheme than that of its connection, and no port, the connection's would not go with
@@ -46,11 +51,12 @@ var trustedLines = []string{
 	`http-request set-header X-Forwarded-Port 443 if { req.fhdr(x-forwarded-proto,-1) -i https } !{ ssl_fc } !{ req.fhdr_cnt(x-forwarded-port) gt 0 }`,
 	`http-request set-header X-Forwarded-Port 80 if { req.fhdr(x-forwarded-proto,-1) -i http } { ssl_fc } !{ req.fhdr_cnt(x-forwarded-port) gt 0 }`,
 	`http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }`,
-	`http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }`,
+	`http-request set-header X-Forwarded-Host %[req.fhdr(host)] if !{ req.fhdr_cnt(x-forwarded-host) gt 0 } { req.fhdr(host) -m len gt 0 }`,
 	`http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }`,
 }
 
 // oddTrustedLines remove other headers that say where a request comes from, unless a trusted proxy sends them.
 var oddTrustedLines = []string{
 	`http-request del-header '^(?:` + routing.ClaimedHeaders + `)$' -m reg if ` + isOdd + ` !{ var(sess.trusted) -m found }`,
+	`http-request replace-header Forwarded '^(.*);host=""$' \1 if ` + hasNoHost,
 }

@@ -312,8 +312,8 @@ const isOdd = "{ var(txn.odd) -m found }"
 //
 // req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
 // which HAProxy lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
-// pass for a path. HAProxy accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
-// routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy finds none in "GET
+// pass for a path. HAProxy accepts later versions than HTTP/1.0 without a host, and does not make one from an absolute
+// URI: none is routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy finds none in "GET
 // example.com/a" either, of which backends may see one.
 //
 // An odd path grows to up to three times its length on the way, and to five times where something is not encoded that
@@ -341,7 +341,7 @@ var normalizingLines = []string{
 	`tcp-request content set-var(txn.path) var(txn.sent),bytes(0,1024),json(utf8s)`,
 	`tcp-request content accept if !{ req.ver 1.1 2.0 1.0 3.0 } or { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 } or { req.hdrs -m reg '\x00' }`,
 	`tcp-request content accept if { var(txn.given) -m found } !{ var(txn.given) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }`,
-	`tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 } or !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }`,
+	`tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 } or !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / } or !{ req.fhdr(host) -m len gt 0 } { req.ver 2.0 3.0 }`,
 	`tcp-request content accept if !{ path -m found } !{ url -m reg '^(\*|[^/?]+://[^/?]*(\?.*)?)$' }`,
 	`tcp-request content set-var(txn.given) var(txn.given),host_only,regsub(\.$,)`,
 	`tcp-request content accept if { var(txn.given) -m len gt 253 }`,
