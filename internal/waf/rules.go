@@ -211,9 +211,6 @@ func splitActions(text string) (all []action, err error) {
 		}
 		all = append(all, action{strings.ToLower(found[1]), found[2] + strings.TrimSpace(found[3])})
 		rest = rest[len(found[0]):]
-		if rest == "" && !strings.HasSuffix(found[0], ",") {
-			break
-		}
 	}
 	return all, nil
 }

@@ -93,7 +93,7 @@ var refused = map[string]string{
 	operator("@rbl a.example.com"): "not allowed", operator("@geoLookup"): "not allowed", operator("@ipMatchFromFile a"): "not allowed", operator("@validateSchema a"): "not allowed",
 	operator("@restpath /a"): "not allowed", operator("@streq"): "needs a text", operator("@pm"): "needs words", operator("@pm a|41|"): "may not have |",
 	operator("@ipMatch 10.0.0"): `"10.0.0" is neither an address`, operator("@ipMatch 10.0.0.0/8,"): "neither an address", operator("@eq a"): "neither a number", operator("@eq"): "neither a number",
-	operator("@detectSQLi a"): "no argument", operator("@validateByteRange"): "not a number from 0", operator("@validateByteRange 5-1,256"): "not a number from 0",
+	operator("@detectSQLi a"): "no argument", operator("@validateByteRange"): "not a number from 0", operator("@validateByteRange 5-1"): "not a number from 0", operator("@validateByteRange 256"): "not a number from 0", operator("@validateByteRange 1-256"): "not a number from 0",
 	operator("@rx ("): "missing closing )", operator("(?:[a-z]{1000}){1000}"): "invalid repeat", operator(`(\pL{30}\pN{30}){20}`): "more than 50000 steps together",
 	operator("@streq %{env.home}"): "env is not allowed", operator("@streq %{args}"): "lacks which", operator("@streq %{a"): "that is not NAME",
 	operator("@streq %{tx.a}%{tx.a}%{tx.a}%{tx.a}%{tx.a}"): "more than 4", operator("@pm " + strings.Repeat("ab ", 2000)): "more than 4096 bytes",
