@@ -56,7 +56,7 @@ type check struct {
 // NewChecker returns a Checker without lists, which answers 503 to everything.
 func NewChecker() *Checker {
 	c := &Checker{
-		turns: turns.New(maxHashing, maxWaiting), now: time.Now, matches: hash.matches, checks: map[digest]*check{},
+		turns: turns.New(maxHashing, maxHashing, maxWaiting), now: time.Now, matches: hash.matches, checks: map[digest]*check{},
 	}
 	_, _ = rand.Read(c.key[:]) // which never fails
 	return c
@@ -155,7 +155,7 @@ func (c *Checker) hash(h hash, known bool, password, client string) int {
 	if !c.turns.Enter(context.Background(), client) {
 		return http.StatusServiceUnavailable
 	}
-	defer c.turns.Leave()
+	defer c.turns.Leave(client)
 	if c.matches(h, password) && known {
 		return http.StatusOK
 	}

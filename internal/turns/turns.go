@@ -7,18 +7,20 @@ import (
 	"sync"
 )
 
-// Queue lets so many go at a time, and so many wait. Clients take turns, however many of their own wait. Where there is
-// no more room to wait, the last of the client with most of them gives way.
+// Queue lets so many go at a time, some of them of one client, and so many wait. Clients take turns, however many of
+// their own wait. Where there is no more room to wait, the last of the client with most of them gives way.
 type Queue struct {
-	mu         sync.Mutex
-	free, room int
-	waiting    map[string][]chan bool
-	order      []string
+	mu               sync.Mutex
+	free, each, room int
+	going            map[string]int
+	waiting          map[string][]chan bool
+	// order has the clients that wait, the one whose last turn was longest ago first.
+	order []string
 }
 
-// New returns a Queue that lets so many go at a time, and so many wait.
-func New(atOnce, waiting int) *Queue {
-	return &Queue{free: atOnce, room: waiting, waiting: map[string][]chan bool{}}
+// New returns a Queue that lets so many go at a time, so many of each client, and so many wait.
+func New(atOnce, each, waiting int) *Queue {
+	return &Queue{free: atOnce, each: each, room: waiting, going: map[string]int{}, waiting: map[string][]chan bool{}}
 }
 
 // Enter waits for a turn of a client, and reports whether it has come. If it has, Leave ends it.
@@ -37,7 +39,7 @@ func (q *Queue) Enter(ctx context.Context, client string) bool {
 	if slices.Contains(q.waiting[client], turn) {
 		q.remove(client, turn)
 	} else if <-turn {
-		q.next()
+		q.end(client)
 	}
 	return false
 }
@@ -46,8 +48,8 @@ func (q *Queue) Enter(ctx context.Context, client string) bool {
 func (q *Queue) enter(client string) (turn chan bool, entered bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.free > 0 {
-		q.free--
+	if q.mayGo(client) {
+		q.begin(client)
 		return nil, true
 	}
 	if q.room == 0 && !q.makeRoom(client) {
@@ -91,24 +93,36 @@ func (q *Queue) remove(client string, turn chan bool) {
 	}
 }
 
-// Leave ends a turn.
-func (q *Queue) Leave() {
+// Leave ends a turn of a client.
+func (q *Queue) Leave(client string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.next()
+	q.end(client)
 }
 
-// next gives a turn to the client whose last one was longest ago.
-func (q *Queue) next() {
-	if len(q.order) == 0 {
-		q.free++
+func (q *Queue) mayGo(client string) bool { return q.free > 0 && q.going[client] < q.each }
+
+func (q *Queue) begin(client string) {
+	q.free--
+	q.going[client]++
+}
+
+// end ends a turn of a client, and begins that of the first client in order that may go.
+func (q *Queue) end(client string) {
+	q.free++
+	if q.going[client]--; q.going[client] == 0 {
+		delete(q.going, client)
+	}
+	i := slices.IndexFunc(q.order, q.mayGo)
+	if i < 0 {
 		return
 	}
-	client := q.order[0]
-	turn := q.waiting[client][0]
-	q.remove(client, turn)
-	if len(q.waiting[client]) > 0 {
-		q.order = append(q.order[1:], client)
+	next := q.order[i]
+	turn := q.waiting[next][0]
+	q.remove(next, turn)
+	if len(q.waiting[next]) > 0 {
+		q.order = append(slices.Delete(q.order, i, i+1), next)
 	}
+	q.begin(next)
 	turn <- true
 }

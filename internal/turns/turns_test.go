@@ -29,6 +29,11 @@ func (l *line) enter(ctx context.Context, name, client string) {
 	synctest.Wait()
 }
 
+func (l *line) leave(client string) {
+	l.Leave(client)
+	synctest.Wait()
+}
+
 func (l *line) expect(t *testing.T, come, gone string) {
 	t.Helper()
 	l.mu.Lock()
@@ -49,23 +54,49 @@ func (l *line) expect(t *testing.T, come, gone string) {
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{Queue: New(2, 6)}
+		l := &line{Queue: New(2, 2, 6)}
 		for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "b1", "c1", "b2"} {
 			l.enter(t.Context(), name, name[:1])
 		}
 		l.expect(t, "a1 a2 ", "")
-		for range 8 {
-			l.Leave()
-			synctest.Wait()
+		for _, name := range []string{"a1", "a2", "a3", "b1", "c1", "a4", "b2", "a5"} {
+			l.leave(name[:1])
 		}
 		l.expect(t, "a3 b1 c1 a4 b2 a5 ", "")
 		l.enter(t.Context(), "d1", "d")
 		l.enter(t.Context(), "d2", "d")
 		l.enter(t.Context(), "d3", "d")
 		l.expect(t, "d1 d2 ", "")
-		l.Leave()
-		synctest.Wait()
+		l.leave("d")
 		l.expect(t, "d3 ", "")
+	})
+}
+
+// TestTurnsAtOnce: of the turns at a time, one client has some, also where nobody else wants the others.
+func TestTurnsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{Queue: New(4, 2, 6)}
+		for _, name := range []string{"a1", "a2", "a3", "a4", "b1"} {
+			l.enter(t.Context(), name, name[:1])
+		}
+		l.expect(t, "a1 a2 b1 ", "")
+		l.leave("b")
+		l.expect(t, "", "")
+		l.enter(t.Context(), "c1", "c")
+		l.leave("a")
+		l.enter(t.Context(), "d1", "d")
+		l.enter(t.Context(), "d2", "d")
+		l.expect(t, "c1 a3 d1 ", "")
+		l.leave("c")
+		l.expect(t, "d2 ", "")
+		for _, client := range []string{"a", "a", "d", "a", "d"} {
+			l.leave(client)
+		}
+		l.expect(t, "a4 ", "")
+		if len(l.going) > 0 || l.free != 4 || l.room != 6 {
+			t.Errorf("when all have left: %+v", l.Queue)
+		}
 	})
 }
 
@@ -73,7 +104,7 @@ func TestTurns(t *testing.T) {
 func TestNoMoreRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{Queue: New(1, 4)}
+		l := &line{Queue: New(1, 1, 4)}
 		for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "a6"} {
 			l.enter(t.Context(), name, "a")
 		}
@@ -86,9 +117,8 @@ func TestNoMoreRoom(t *testing.T) {
 		l.enter(t.Context(), "d1", "d")
 		l.enter(t.Context(), "e1", "e")
 		l.expect(t, "", "a3 b2 e1 ")
-		for range 5 {
-			l.Leave()
-			synctest.Wait()
+		for _, name := range []string{"a1", "a2", "b1", "c1", "d1"} {
+			l.leave(name[:1])
 		}
 		l.expect(t, "a2 b1 c1 d1 ", "")
 	})
@@ -98,7 +128,7 @@ func TestNoMoreRoom(t *testing.T) {
 func TestWhoLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{Queue: New(1, 2)}
+		l := &line{Queue: New(1, 1, 2)}
 		l.enter(t.Context(), "a1", "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		l.enter(ctx, "b1", "b")
@@ -109,16 +139,16 @@ func TestWhoLeaves(t *testing.T) {
 		l.enter(t.Context(), "c1", "c")
 		l.enter(ctx, "b3", "b")
 		l.expect(t, "a1 ", "b3 ")
-		l.Leave()
-		synctest.Wait()
+		l.leave("a")
 		l.expect(t, "c1 ", "")
 
+		last := "c"
 		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
 			l.enter(ctx, "d", "d")
 			go cancel()
-			l.Leave()
-			synctest.Wait()
+			l.leave(last)
+			last = "d"
 			if len(l.gone) > 0 {
 				l.enter(t.Context(), "d", "d")
 			}

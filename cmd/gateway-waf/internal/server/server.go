@@ -30,7 +30,7 @@ const (
 	readTime = 2 * time.Second
 	waitTime = 2 * time.Second
 	// mostAtOnce is how many requests are looked at at a time, at most. Each may take some MiB. mostWaiting is how many
-	// wait for their turn, and clients take turns.
+	// wait for their turn. Clients take turns, and one has three quarters of those at a time.
 	mostAtOnce, mostWaiting = 32, 512
 	// mostConnections is how many connections there may be. HAProxy has one for each question, and keeps some.
 	mostConnections = 2048
@@ -49,7 +49,8 @@ type Server struct {
 
 // New returns a Server that asks a judge.
 func New(judge Judge) *Server {
-	return &Server{judge, turns.New(min(4*runtime.GOMAXPROCS(0), mostAtOnce), mostWaiting)}
+	atOnce := min(4*runtime.GOMAXPROCS(0), mostAtOnce)
+	return &Server{judge, turns.New(atOnce, atOnce*3/4, mostWaiting)}
 }
 
 // Serve answers questions until ctx ends.
@@ -128,10 +129,11 @@ func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte)
 	}
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	if !s.turns.Enter(ctx, turnOf(request.Client)) {
+	client := turnOf(request.Client)
+	if !s.turns.Enter(ctx, client) {
 		return "", errors.New("too many requests are being looked at")
 	}
-	defer s.turns.Leave()
+	defer s.turns.Leave(client)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

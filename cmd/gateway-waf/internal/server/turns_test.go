@@ -27,6 +27,7 @@ func TestTurnsOfClients(t *testing.T) {
 			go ask("greedy", fmt.Sprintf("2001:db8::%x", i))
 		}
 		synctest.Wait()
+		start := time.Now()
 		for _, client := range []string{"2001:db8:0:1::1", "10.0.0.1"} {
 			go ask("other", client)
 		}
@@ -34,6 +35,9 @@ func TestTurnsOfClients(t *testing.T) {
 			if err := <-answers["other"]; err != nil {
 				t.Errorf("another client is not answered: %v", err)
 			}
+		}
+		if waited := time.Since(start) - time.Second; waited > 0 {
+			t.Errorf("other clients have waited %s for their turns", waited)
 		}
 		answered := 0
 		for range 2 * mostWaiting {
