@@ -73,8 +73,8 @@ func TestTransformations(t *testing.T) {
 	}
 }
 
-// TestVariablesToSet: rules set no variable that the filter has a field for, that nobody reads, or that the Core Rule Set
-// counts itself.
+// TestVariablesToSet: rules set no variable that the filter has a field for, that nobody reads, or that the Core Rule
+// Set counts itself.
 func TestVariablesToSet(t *testing.T) {
 	t.Parallel()
 	for name, remedy := range map[string]string{

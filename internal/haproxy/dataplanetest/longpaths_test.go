@@ -25,8 +25,8 @@ backends:
   - {service: exact, port: 80, servers: ["127.0.0.1:1"]}
 `
 
-// TestLongPaths: a path is as long as maxHeaderBytes lets it be, where no condition needs it. One that has to be decoded
-// is shorter, and is checked to its end all the same.
+// TestLongPaths: a path is as long as maxHeaderBytes lets it be, where no condition needs it. One that has to be
+// decoded is shorter, and is checked to its end all the same.
 func TestLongPaths(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, longPathsWorld))

@@ -15,13 +15,14 @@ import (
 
 func init() { after(&jwt, &oidc) }
 
-// loginTime is how long gateway-login may take, which asks the provider, and renewTime how long while there is a session.
+// loginTime is how long gateway-login may take, which asks the provider, and renewTime how long while there is a
+// session.
 const loginTime, renewTime = 15 * time.Second, 2 * time.Second
 
 // oidc lets users through who have logged in. The parameter "oidc" is the Secret with the keys of sessions,
 // "oidc.binding" is what a session is bound to, in Base64. "oidc.issuer" stands for the provider, "oidc.own" comes
-// before the paths that gateway-login answers in any case. "oidc.ask" leads to the question in keys.map: it is long, and
-// most requests need none. A session has a token if the backend gets one.
+// before the paths that gateway-login answers in any case. "oidc.ask" leads to the question in keys.map: it is long,
+// and most requests need none. A session has a token if the backend gets one.
 //
 // HAProxy decrypts a session by itself, with a key that gateway-keys tells it of, so no program is asked about most
 // requests. gateway-login is asked about all others: those without a session that is valid, and those whose session is

@@ -313,8 +313,8 @@ const isOdd = "{ var(txn.odd) -m found }"
 // req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
 // which HAProxy lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
 // pass for a path. HAProxy accepts later versions than HTTP/1.0 without a host, and does not make one from an absolute
-// URI: none is routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy finds none in "GET
-// example.com/a" either, of which backends may see one.
+// URI: none is routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy finds
+// none in "GET example.com/a" either, of which backends may see one.
 //
 // An odd path grows to up to three times its length on the way, and to five times where something is not encoded that
 // should be. HAProxy would cut it without a word where it does not fit tune.bufsize.

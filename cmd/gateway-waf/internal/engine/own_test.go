@@ -43,7 +43,7 @@ func mustParse(t testing.TB, content string) []waf.Directive {
 }
 
 // TestOwnRules: rules of a user refuse requests by themselves, add to the score, leave out others, or let pass.
-func TestOwnRules(t *testing.T) {
+func TestOwnRules(t *testing.T) { //nolint:funlen // a flat table
 	e, err := engine.New(mustParse(t, ownRules)...)
 	if err != nil {
 		t.Fatal(err)
