@@ -6,6 +6,8 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/regex"
 )
 
 // canary selects the requests for a canary: those with a header, then those with a cookie, then a share of the others.
@@ -41,7 +43,8 @@ func setCanary(s *settings, value string) string {
 		s.noteAnnotation("canary-by-header", "it is no name of a header")
 		s.canary.header = ""
 	}
-	if c := s.canary; c.value != "" && !isHeaderText(c.value) || c.pattern != "" && !isHeaderText(anywhere(c.pattern)) {
+	_, _, err := regex.Translate(anywhere(s.canary.pattern))
+	if c := s.canary; c.value != "" && !isHeaderText(c.value) || c.pattern != "" && (err != nil || !isHeaderText(anywhere(c.pattern))) {
 		s.noteAnnotation("canary-by-header", "its values cannot be compared: the header does not count")
 		s.canary.header = ""
 	}

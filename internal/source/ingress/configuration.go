@@ -60,7 +60,7 @@ var Keys = []Row{
 	{"enable-owasp-modsecurity-crs", Harmless, "a WAF has these rules in any case", nil, ""},
 	{"global-auth-url global-auth-response-headers", Carried, "as the annotations auth-url and auth-response-headers", setDefault, ""},
 	{"global-auth-method global-auth-snippet", Closed, "as the annotations auth-method and auth-snippet", setDefault, ""},
-	{"global-auth-signin global-auth-signin-redirect-param global-auth-request-redirect", Differs, "as the annotations", setDefault, ""},
+	{"global-auth-signin global-auth-signin-redirect-param global-auth-request-redirect global-auth-always-set-cookie", Differs, "as the annotations", setDefault, ""},
 	{"global-auth-cache-key global-auth-cache-duration", Harmless, "the Service is asked about each request", nil, ""},
 	{"no-tls-redirect-locations", Carried, "these paths are served over HTTP", func(s *settings, value string) string {
 		s.noRedirect = list(value)
@@ -102,6 +102,7 @@ var Keys = []Row{
 	{"client-header-timeout client-body-timeout", Differs, "headers have to arrive within 10 s", nil, ""},
 	{"ssl-protocols", Differs, "TLS is of version 1.2 or 1.3", nil, "TLSv1.2 TLSv1.3"},
 	{"ssl-ciphers ssl-ecdh-curve ssl-dh-param", Differs, "the proxies have a list of ciphers of their own", nil, ""},
+	{"ssl-early-data", Differs, "requests come after the handshake of TLS", nil, "false"},
 	{"use-http2", Differs, "HTTP/2 is always offered", nil, "true"},
 	{"enable-brotli brotli-level brotli-min-length brotli-types gzip-level gzip-disable", Differs, "answers are compressed by gzip, or not", nil, "false"},
 	{"enable-underscores-in-headers", Lost, `headers with "_" in their names are removed`, nil, "false"},
@@ -131,7 +132,7 @@ var Keys = []Row{
 		"opentelemetry-config otlp-collector-host otlp-collector-port otel-max-queuesize otel-schedule-delay-millis otel-max-export-batch-size otel-service-name " +
 			"otel-sampler otel-sampler-parent-based otel-sampler-ratio jaeger-collector-host jaeger-collector-port jaeger-endpoint jaeger-service-name " +
 			"jaeger-propagation-format jaeger-sampler-type jaeger-sampler-param jaeger-sampler-host jaeger-sampler-port jaeger-trace-context-header-name " +
-			"jaeger-debug-header jaeger-baggage-header jaeger-trace-baggage-header-prefix",
+			"jaeger-debug-header jaeger-baggage-header jaeger-trace-baggage-header-prefix jaeger-tracer-baggage-header-prefix",
 		Lost, noTraces, nil, "",
 	},
 	{
@@ -141,7 +142,7 @@ var Keys = []Row{
 	},
 	{
 		"access-log-params access-log-path http-access-log-path stream-access-log-path enable-access-log-for-default-backend error-log-path error-log-level " +
-			"disable-access-log log-format-escape-none log-format-escape-json log-format-upstream log-format-stream skip-access-log-urls enable-syslog syslog-host " +
+			"disable-access-log disable-http-access-log disable-stream-access-log log-format-escape-none log-format-escape-json log-format-upstream log-format-stream skip-access-log-urls enable-syslog syslog-host " +
 			"syslog-port nginx-status-ipv4-whitelist nginx-status-ipv6-whitelist",
 		Harmless, "the access log has its own form", nil, "",
 	},

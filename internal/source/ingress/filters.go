@@ -264,11 +264,10 @@ const maxItems = 63
 
 // list returns the different items of an annotation's value.
 func (s *settings) list(name, otherwise string) []string {
-	value, ok := s.values[name]
-	if !ok {
-		value = otherwise
+	items := list(s.values[name])
+	if len(items) == 0 {
+		items = list(otherwise)
 	}
-	items := list(value)
 	slices.Sort(items)
 	items = slices.Compact(items)
 	if len(items) > maxItems {
