@@ -250,10 +250,10 @@ func TestPodsMeetLate(t *testing.T) {
 		b.get()
 		a.sees("hour", b, requests)
 		b.sees("hour", a, requests)
-		a.hasLearned()
-		b.hasLearned()
 		[]*testPod{a, b}[requests%2].reload()
 		meet(a, b)
+		a.hasLearned() // what it counted before would be replaced by what the old worker counted
+		b.hasLearned()
 	}
 }
 
