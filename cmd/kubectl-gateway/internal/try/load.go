@@ -44,7 +44,23 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 	}
 	o.addProblems(site, table, refused)
 	o.addAbsent(table)
-	for _, backend := range table.Backends() {
+	o.addEndpoints(site, table, addresses)
+	return o, nil
+}
+
+// addEndpoints gives the Service ports that the table refers to, and their backups, the endpoints of the command line.
+// Of those that have none, the built-in backend takes the place.
+func (o *objects) addEndpoints(site *cli.Site, table routing.Table, addresses map[string]netip.AddrPort) {
+	all := table.Backends()
+	proxied := map[model.Backend]bool{}
+	for _, backend := range slices.Clone(all) {
+		policy := table.Policies[backend]
+		if proxied[backend] = policy.ProxyProtocol != ""; policy.Backup != (model.Backend{}) && !slices.Contains(all, policy.Backup) {
+			all = append(all, policy.Backup)
+			proxied[policy.Backup] = proxied[backend]
+		}
+	}
+	for _, backend := range all {
 		address, chosen := addresses[fmt.Sprintf("%s:%d", backend.Service, backend.Port)]
 		name := types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}
 		switch {
@@ -53,10 +69,9 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 			o.slices[name] = nil
 			o.setEndpoints(backend, address)
 		case len(o.slices[name]) == 0:
-			o.builtIn = append(o.builtIn, builtIn{backend, table.Policies[backend].ProxyProtocol != ""})
+			o.builtIn = append(o.builtIn, builtIn{backend, proxied[backend]})
 		}
 	}
-	return o, nil
 }
 
 // addConfigMaps adds the ConfigMaps that the Gateway needs, whether the files have them or not.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,6 +72,39 @@ func TestOnce(t *testing.T) {
 	once("--expect", "200").Want(t, cli.ExitUsage)
 	once("--endpoint", "cart=127.0.0.1:1").Want(t, cli.ExitUsage, "cart:80")
 	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:"+plain+"/cart", "--expect", "503").Want(t, 0)
+}
+
+// TestBackups: the backup of a Service without ready endpoints is answered by the built-in backend, or at the address of
+// the command line.
+func TestBackups(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	file := clitest.WriteFile(t, "shop.yaml", strings.Replace(`apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: shop}
+spec:
+  listeners: [{name: http, port: PORT, protocol: HTTP}]
+  routes: [{name: shop, rules: [{backendRefs: [{name: web, port: 80}]}]}]
+  backends: [{name: web, port: 80, backup: {name: sorry, port: 80}}]
+---
+{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{name: p, port: 80}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: sorry}, spec: {ports: [{name: p, port: 80}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: p, port: 80}]
+endpoints: [{addresses: ["127.0.0.1"], conditions: {ready: false}}]
+`, "PORT", port, 1))
+	once := func(more ...string) clitest.Result {
+		return clitest.Run(t, "", append([]string{"try", "-f", file, "--once", "--request", "http://127.0.0.1:" + port + "/"}, more...)...)
+	}
+	once("--expect", "200").Want(t, 0)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	t.Cleanup(server.Close)
+	once("--endpoint", "sorry:80="+server.Listener.Addr().String(), "--expect", "202").Want(t, 0)
 }
 
 // TestPrivilegedPorts: they are moved, and requests for them go where they are now.
