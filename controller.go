@@ -330,12 +330,13 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
 	translated := source.Translate(gateway)
 	observed := status.Observed{
-		Routes:   translated.Routes,
-		Problems: routing.Problems(translated, filters.Problem),
-		Backends: map[string]*corev1.Service{},
-		Service:  made.Service,
-		Pods:     made.Pods,
-		Refused:  made.Refused,
+		Routes:       translated.Routes,
+		Problems:     routing.Problems(translated, filters.Problem),
+		WithoutHTTP3: translated.WithoutHTTP3(),
+		Backends:     map[string]*corev1.Service{},
+		Service:      made.Service,
+		Pods:         made.Pods,
+		Refused:      made.Refused,
 	}
 	for _, name := range children.BackendNames(gateway) {
 		service, err := c.services.Services(gateway.Namespace).Get(name)

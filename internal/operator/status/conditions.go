@@ -17,6 +17,9 @@ const (
 	// ReasonNotAllowed: the administrator has forbidden something in spec.service or spec.pods by a flag of the operator.
 	// The Service or the pods stay as they are, and Programmed is False for the same reason.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonWithoutHTTP3: spec.http3 asks for HTTP/3, and a port does not have it. The condition is True if every route is
+	// served.
+	ReasonWithoutHTTP3 = "WithoutHTTP3"
 	// ReasonUnusedBackend: no route refers to the Service port of an entry in spec.backends, which may be there ahead of
 	// its route, or have a typo. The condition is True if every route is served. It is False if the entry has tls and may
 	// be meant for a Service port that a route refers to: nothing is sent there.
@@ -93,7 +96,7 @@ const (
 var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
 
 // remarkable are the reasons of conditions that are True and still need attention.
-var remarkable = map[string]bool{ReasonUnusedBackend: true}
+var remarkable = map[string]bool{ReasonUnusedBackend: true, ReasonWithoutHTTP3: true}
 
 // condition is a metav1.Condition without the fields that stamp adds.
 type condition struct {

@@ -19,20 +19,23 @@ import (
 const maxListed = 5
 
 // checkAccepted reports what the administrator forbids, then a summary of the problems, and then possible mistakes.
-// total is the number of the Gateway's routes.
-func checkAccepted(refused []string, problems []model.Problem, unused []string, total int) condition {
+// withoutHTTP3 are ports that lack what is asked for, total is the number of the Gateway's routes.
+func checkAccepted(refused []string, problems []model.Problem, unused, withoutHTTP3 []string, total int) condition {
 	const served = "every route is served"
+	remarks := slices.Concat(withoutHTTP3, unused)
 	switch {
-	case len(refused)+len(problems)+len(unused) == 0:
+	case len(refused)+len(problems)+len(remarks) == 0:
 		return isTrue(appv1.ConditionAccepted, ReasonAccepted, served)
-	case len(refused)+len(problems) == 0:
+	case len(refused)+len(problems)+len(withoutHTTP3) == 0:
 		return isTrue(appv1.ConditionAccepted, ReasonUnusedBackend, served+"; "+list(unused))
+	case len(refused)+len(problems) == 0:
+		return isTrue(appv1.ConditionAccepted, ReasonWithoutHTTP3, served+"; "+list(remarks))
 	}
 	reason := ReasonNotAllowed
 	if len(refused) == 0 {
 		reason = string(problems[0].Reason)
 	}
-	messages := slices.Concat(refused, summary(problems, total), unused)
+	messages := slices.Concat(refused, summary(problems, total), remarks)
 	return isFalse(appv1.ConditionAccepted, reason, list(messages))
 }
 

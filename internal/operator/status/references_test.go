@@ -152,6 +152,13 @@ func TestUnusedBackends(t *testing.T) {
 			newGateway(withTLSBackend("apy", 8443, "ca")), Observed{},
 			unused + `no route or listener refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
 		},
+		"a port has no HTTP/3": {
+			newGateway(), Observed{WithoutHTTP3: []string{"port 443 has no HTTP/3"}}, "Accepted=True WithoutHTTP3: every route is served; port 443 has no HTTP/3",
+		},
+		"a port has no HTTP/3, and something is wrong": {
+			newGateway(), Observed{WithoutHTTP3: []string{"port 443 has no HTTP/3"}, Problems: []model.Problem{{Reason: model.ReasonNoMatchingListenerHostname, Message: "one"}}},
+			"Accepted=False NoMatchingListenerHostname: one; port 443 has no HTTP/3",
+		},
 		"a route of the Gateway API may refer to it": {
 			newGateway(withTLSBackend("apy", 8443, "ca"), func(g *appv1.Gateway) { g.Status.Attachments = &appv1.Attachments{} }), Observed{}, served,
 		},

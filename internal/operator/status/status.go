@@ -23,6 +23,8 @@ type Observed struct {
 	// them.
 	Routes   tree.Map[*model.Route]
 	Problems []model.Problem
+	// WithoutHTTP3 are the ports that have no HTTP/3 though the spec asks for it, with reasons.
+	WithoutHTTP3 []string
 	// Backends are the Services named by routes that exist, by name.
 	Backends map[string]*corev1.Service
 	// Service is the Gateway's own Service; nil if it does not exist.
@@ -78,7 +80,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	total := len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes)
 	programmed := checkProgrammed(gateway, proxies, reports, observed)
 	conditions := []condition{
-		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway), total),
+		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway), observed.WithoutHTTP3, total),
 		checkRefs(unresolved, reported),
 		programmed,
 		asReady(programmed),

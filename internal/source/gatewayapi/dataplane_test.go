@@ -114,6 +114,28 @@ func TestConfigsAreWhole(t *testing.T) {
 	}
 }
 
+// TestHTTP3IsMissing: a Gateway whose GatewayConfig asks for HTTP/3 is accepted, and its status names a port that lacks
+// it.
+func TestHTTP3IsMissing(t *testing.T) {
+	objects := read(t, "testdata/listeners.yaml")
+	gateway := objects.Gateways[0].DeepCopy()
+	gateway.Spec.Listeners = []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}}
+	objects.Gateways[0] = gateway
+	gateway.Spec.Infrastructure = &gatewayv1.GatewayInfrastructure{
+		ParametersRef: &gatewayv1.LocalParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: "own"},
+	}
+	for want, http3 := range map[string]*appv1.HTTP3{"": nil, "http3 has no effect: no listener is of protocol HTTPS": {}} {
+		objects.Config = func(string, string) *appv1.GatewayConfig {
+			return &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{Http3: http3}}
+		}
+		status := gatewayapi.Translate(objects).Status(nil, allLive{}).Gateways[types.NamespacedName{Namespace: gateway.Namespace, Name: gateway.Name}]
+		accepted := meta.FindStatusCondition(status.Conditions, "Accepted")
+		if accepted == nil || accepted.Status != metav1.ConditionTrue || accepted.Reason != "Accepted" || accepted.Message != want {
+			t.Errorf("Accepted is %+v, want the message %q", accepted, want)
+		}
+	}
+}
+
 // fill sets a field to something, and all that is in it.
 func fill(v reflect.Value) {
 	switch v.Kind() {

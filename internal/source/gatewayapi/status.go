@@ -223,6 +223,9 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 		return accepted, verdict{reason: string(gatewayv1.GatewayReasonInvalid), message: p.refused.message}
 	}
 	if len(bad) == 0 {
+		if p.own != nil && p.own.Http3 != nil {
+			accepted.Message = strings.Join(model.WithoutHTTP3(p.to.Listeners), "; ")
+		}
 		return accepted, verdict{}
 	}
 	accepted.Reason = string(gatewayv1.GatewayReasonListenersNotValid)

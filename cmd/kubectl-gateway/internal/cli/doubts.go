@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gateway/internal/haproxy/render"
 	"gateway/internal/login"
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -15,7 +14,7 @@ import (
 
 // Doubts returns what the Gateway asks for and hardly means, as far as the proxies would do it.
 func (s *Site) Doubts(table routing.Table) []string {
-	return slices.Concat(s.missingServices(table), s.ruleDoubts(), render.WithoutHTTP3(s.Input(table)), lostCallbacks(&table))
+	return slices.Concat(s.missingServices(table), s.ruleDoubts(), s.Model().WithoutHTTP3(), lostCallbacks(&table))
 }
 
 // missingServices names Services that the files lack, though they have others of that namespace.
