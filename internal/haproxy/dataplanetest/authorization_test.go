@@ -90,7 +90,8 @@ func TestAuthorization(t *testing.T) {
 		{"POST", "/orders", admin, 200}, {"GET", "/orders/secret", admin, 200}, {"DELETE", "/orders", admin, 403}, {"PROPFIND", "/orders", user, 403},
 		{"GET", "/orders/secret", user, 403}, {"GET", "/orders/secret/", user, 403}, {"GET", "/orders/secret/1?a=b", user, 403}, {"GET", "/orders/secrets", user, 200},
 		{"GET", "/orders/%73ecret", user, 403}, {"GET", "/orders//secret", user, 403}, {"GET", "//orders/secret", user, 403}, {"GET", "/orders%2Fsecret", user, 403},
-		{"GET", "/orders/secret;v=1", user, 403}, {"GET", "/orders;v=1/secret", user, 404}, {"GET", "/orders/secret;v=1/a", user, 403}, {"GET", "/orders/x/../secret", user, 400},
+		{"GET", "/orders/secret;v=1", user, 403}, {"GET", "/orders;v=1/secret", user, 404}, {"GET", "/orders/secret;v=1/a", user, 403}, {"GET", "/orders/;/secret", user, 403},
+		{"GET", "/orders/;a=b/;/%73ecret;v=1/a", user, 403}, {"GET", "/orders//;//secret", user, 403}, {"GET", "/orders/%3b/secret", user, 403}, {"GET", "/orders/a;/secret", user, 200}, {"GET", "/orders/x/../secret", user, 400},
 		{"GET", "/orders/%2e%2e/orders/secret", user, 400}, {"GET", "/orders\\secret", user, 400}, {"GET", "/orders/secret%00", user, 400}, {"GET", "/orders/ab", user, 403},
 		{"GET", "/orders/%61%62", user, 403}, {"GET", "/orders/secret%0A", user, 200}, {"GET", "/orders/%0A/secret", user, 200}, {"GET", "http://x/orders/secret", user, 403},
 		{"GET", "/orders/secret", user + "X-Original-URL: /orders\r\n", 403}, {"GET", "/orders", "Realm.role: admin\r\nRole: admin\r\n", 401},
@@ -218,7 +219,7 @@ func TestAuthorizationProperty(t *testing.T) {
 		}
 		return chosen
 	}
-	methods, segments, texts := []string{"GET", "HEAD", "PUT", "DELETE"}, []string{"a", "ab", "b", "a;v=1", "%61"}, []string{"x", "xy", "x y", "1"}
+	methods, segments, texts := []string{"GET", "HEAD", "PUT", "DELETE"}, []string{"a", "ab", "b", "a;v=1", "%61", ";", ";a"}, []string{"x", "xy", "x y", "1"}
 	sent := append([]string{"delete", "Get"}, methods...)
 	world := "spec:\n  listeners: [{name: http, port: 80, protocol: HTTP}]\n  routes:\n    - name: closed\n      rules:\n"
 	const rules = 30

@@ -195,17 +195,17 @@ func quoteAll(texts []string) []string {
 }
 
 // pathExpression returns the expression for a path and what is below it. What is denied is so with parameters, too,
-// which some backends drop.
+// which some backends drop, and then join the slashes before and after.
 func pathExpression(path string, allow bool) string {
 	canonical, _ := routing.CanonicalPath(path)
-	parameters := `(?:;[^\x2F\n]*+)?+`
+	before, parameters := `(?:\x2F;[^\x2F\n]*+)*?`, `(?:;[^\x2F\n]*+)?+`
 	if allow {
-		parameters = ""
+		before, parameters = "", ""
 	}
 	expression := ""
 	for segment := range strings.SplitSeq(strings.Trim(canonical, "/"), "/") {
 		if segment != "" {
-			expression += `\x2F` + regex.Quote(segment) + parameters
+			expression += before + `\x2F` + regex.Quote(segment) + parameters
 		}
 	}
 	return expression + `(?:\x2F[^\n]*+)?+`
@@ -315,21 +315,22 @@ func (f Facts) meets(rule *model.AuthorizationRule) (meets, isKnown bool) {
 	return true, isKnown
 }
 
-// isBelow reports whether a canonical path is another one, or below it.
+// isBelow reports whether a canonical path is another one, or below it. With parameters, those of a segment do not
+// count, nor do segments that have nothing else.
 func isBelow(path, other string, withParameters bool) bool {
 	canonical, _ := routing.CanonicalPath(other)
 	segments := strings.Split(path, "/")
-	for i, segment := range strings.Split(strings.TrimRight(canonical, "/"), "/") {
-		if i >= len(segments) {
+	for segment := range strings.SplitSeq(strings.TrimRight(canonical, "/"), "/") {
+		isIt := func(name string) bool {
+			return name == segment || withParameters && strings.HasPrefix(name, segment+";")
+		}
+		for withParameters && segment != "" && len(segments) > 0 && strings.HasPrefix(segments[0], ";") && !isIt(segments[0]) {
+			segments = segments[1:]
+		}
+		if len(segments) == 0 || !isIt(segments[0]) {
 			return false
 		}
-		name := segments[i]
-		if withParameters && strings.HasPrefix(name, segment+";") {
-			name = segment
-		}
-		if name != segment {
-			return false
-		}
+		segments = segments[1:]
 	}
 	return true
 }
