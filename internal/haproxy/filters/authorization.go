@@ -98,7 +98,10 @@ func checkAuthorization(rule *routing.Rule) string {
 	for i := range rule.Authorization.Rules {
 		one := &rule.Authorization.Rules[i]
 		isOdd := func(path string) bool { _, ok := routing.CanonicalPath(path); return !ok }
+		missing := slices.IndexFunc(one.Claims, func(c model.RequiredClaim) bool { return isMissing(rule, c.Claim) })
 		switch {
+		case missing >= 0:
+			return fmt.Sprintf("authorization.rules[%d] asks for the claim %s, which no session of an OIDC has: remove it", i, one.Claims[missing].Claim)
 		case len(one.Claims) > 0 && rule.JWT == nil && rule.OIDC == nil:
 			return fmt.Sprintf("authorization.rules[%d] asks for claims, which needs a JWT or an OIDC: add one, or remove claims", i)
 		case len(one.Clients) > 0 && !namesClients(rule):

@@ -81,6 +81,8 @@ var limit, userLimit = filter{
 			switch {
 			case limit.Key == model.ByClaim && rule.JWT == nil && rule.OIDC == nil:
 				return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT or an OIDC: add one, or a RateLimit without claims", limit.Name)
+			case limit.Key == model.ByClaim && isMissing(rule, limit.Name):
+				return fmt.Sprintf("rateLimit counts by the claim %s, which no session of an OIDC has: use another claim", limit.Name)
 			case limit.Key == model.ByClient && !namesClients(rule):
 				return "rateLimit counts by the client, which needs an APIKey or a BasicAuth: add one, or a RateLimit with another key"
 			}

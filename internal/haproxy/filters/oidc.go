@@ -32,6 +32,19 @@ var oidc = filter{
 	guard: "OIDC", param: "oidc", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.OIDC != nil },
 	names:  func(rule *routing.Rule) []string { return oidcClaims.names(rule) },
+	check: func(rule *routing.Rule) string {
+		for _, required := range rule.OIDC.Claims {
+			if isMissing(rule, required.Claim) {
+				return fmt.Sprintf("oidc.requiredClaims asks for the claim %s, which no session has: remove it", required.Claim)
+			}
+		}
+		for _, header := range rule.OIDC.Headers {
+			if isMissing(rule, header.Claim) {
+				return fmt.Sprintf("oidc.claimsToHeaders has the claim %s for the header %s, which no session has: remove it", header.Claim, header.Name)
+			}
+		}
+		return ""
+	},
 	encode: func(in Input, p *params) {
 		oidc := in.Rule.OIDC
 		settings := oidc.Login
@@ -58,6 +71,12 @@ var oidc = filter{
 		}
 		return []string{fmt.Sprintf("OIDC: a user who has logged in at %s, else a redirect there, or 401%s", rule.OIDC.Login.Issuer, claims)}
 	},
+}
+
+// isMissing reports whether users of a rule log in, and their sessions never have a claim: nobody could tell it from one
+// that the ID token lacks, so that a rule which denies it would not apply.
+func isMissing(rule *routing.Rule, claim string) bool {
+	return rule.OIDC != nil && slices.Contains(login.OfTokens, ClaimNames(claim)[0])
 }
 
 // oidcClaims are the claims of sessions.
