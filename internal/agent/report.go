@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/logging"
+	"gateway/internal/model"
 	"gateway/internal/proxypod"
 )
 
@@ -35,19 +35,9 @@ const (
 	// renewInterval is how often a report that has not changed is applied again, in case somebody deleted or changed
 	// it. That writes nothing if it is as it was.
 	renewInterval = time.Minute
-	// maxMessage is the longest message the API takes.
-	maxMessage = 1024
 	// maxProblems is the most problems the API takes.
 	maxProblems = 16
 )
-
-// cut shortens a message to a number of bytes.
-func cut(message string, size int) string {
-	if len(message) <= size {
-		return message
-	}
-	return strings.ToValidUTF8(message[:size], "")
-}
 
 // reporter writes the GatewayProxy of the pod, in a goroutine of its own: an API server that does not answer must not
 // keep HAProxy from being updated.
@@ -107,7 +97,8 @@ func (r *reporter) set(wanted appv1.GatewayProxyStatus, isEndpoint bool) {
 	wanted.Problems = slices.Clone(wanted.Problems[:min(all, maxProblems)])
 	wanted.OmittedProblems = int32(all - len(wanted.Problems)) //nolint:gosec // far fewer
 	for i := range wanted.Problems {
-		wanted.Problems[i].Message = cut(wanted.Problems[i].Message, maxMessage)
+		problem := &wanted.Problems[i]
+		problem.Message, problem.Origin.Name = model.Cut(problem.Message, model.MaxMessage), model.Cut(problem.Origin.Name, model.MaxName)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

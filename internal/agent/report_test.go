@@ -22,6 +22,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/model"
 	"gateway/internal/proxypod"
 )
 
@@ -142,7 +143,7 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	})
 	problems := make([]appv1.ProxyProblem, 2*maxProblems+1)
 	for i := range problems {
-		problems[i] = newProblem("", kindSecret, namespace, "tls", "%s "+strings.Repeat("é", maxMessage))
+		problems[i] = newProblem("", kindSecret, namespace, "tls", "%s "+strings.Repeat("é", model.MaxMessage))
 	}
 	r.reporter.set(reportOf("uid-1", 3, problems...), false)
 	r.eventually("it is written", func() error {
@@ -155,7 +156,7 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	if len(got.Problems) != maxProblems || got.OmittedProblems != maxProblems+1 {
 		t.Fatalf("there are %d problems and %d more, want %d and %d", len(got.Problems), got.OmittedProblems, maxProblems, maxProblems+1)
 	}
-	if message := got.Problems[0].Message; len(message) > maxMessage || strings.ToValidUTF8(message, "?") != message {
+	if message := got.Problems[0].Message; len(message) > model.MaxMessage || strings.ToValidUTF8(message, "?") != message {
 		t.Errorf("the message has %d bytes: %s", len(message), message)
 	}
 }

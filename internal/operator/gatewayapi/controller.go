@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"strings"
 	"sync"
@@ -82,13 +83,15 @@ type Controller struct {
 	// quiet are the objects whose status has to be looked at with the next sync.
 	quiet map[source.Object]bool
 	// pending are the statuses to write, and written the versions that were, of objects that the caches may have older.
+	// invalid are the digests of what the API server refused: it is not sent again.
 	pending map[source.Object]write
 	written map[source.Object]written
+	invalid map[source.Object][sha256.Size]byte
 
 	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused what the API
 	// server has against one, and versions the newest generation of each object.
 	applied map[types.NamespacedName]applied
-	refused map[types.NamespacedName]string
+	refused map[types.NamespacedName]refusal
 	// unbound are the RoleBindings that cannot be made, and why.
 	unbound  map[types.NamespacedName]string
 	versions map[source.Object]*version
@@ -114,7 +117,8 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			workqueue.NewTypedItemExponentialFailureRateLimiter[source.Object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{}, quiet: map[source.Object]bool{},
 		pending: map[source.Object]write{}, written: map[source.Object]written{},
-		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]string{},
+		invalid: map[source.Object][sha256.Size]byte{},
+		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]refusal{},
 		unbound: map[types.NamespacedName]string{}, versions: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}

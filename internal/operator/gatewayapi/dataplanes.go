@@ -16,6 +16,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/logging"
 	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/safely"
@@ -34,6 +35,12 @@ type applied struct {
 	uid        types.UID
 	generation int64
 	digest     [sha256.Size]byte
+}
+
+// refusal is what the API server has against one of our Gateways. It is not sent again.
+type refusal struct {
+	applied
+	message string
 }
 
 // applyDataPlanes makes our Gateways as they should be, and deletes those whose Gateway of the Gateway API has another
@@ -60,30 +67,39 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evalua
 		errs = append(errs, children.Failed(err, "delete Gateway", name))
 	}
 	maps.DeleteFunc(c.applied, func(name types.NamespacedName, _ applied) bool { return !wanted[name] })
-	maps.DeleteFunc(c.refused, func(name types.NamespacedName, _ string) bool { return !wanted[name] })
+	maps.DeleteFunc(c.refused, func(name types.NamespacedName, _ refusal) bool { return !wanted[name] })
 	return errors.Join(errs...)
 }
 
 // applyDataPlane makes one of our Gateways as it should be. A Gateway of somebody else with that name is left alone.
 func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedName, plane *source.DataPlane) error {
 	desired, digest := configuration(name, plane)
+	seen := applied{digest: digest}
+	known := c.refused[name]
 	delete(c.refused, name)
 	desired.WithResourceVersion(children.Unwritten)
 	if own := c.ownGateway(name.Namespace, name.Name); own != nil {
 		if !metav1.IsControlledBy(own, plane.Gateway) {
 			return nil // the status says that the data plane is missing
 		}
-		if c.applied[name] == (applied{own.UID, own.Generation, digest}) {
+		seen.uid, seen.generation = own.UID, own.Generation
+		if c.applied[name] == seen {
 			return nil
 		}
 		desired.WithResourceVersion(own.ResourceVersion).WithUID(own.UID)
+	}
+	if known.applied == seen {
+		c.refused[name] = known
+		return nil
 	}
 	made, err := c.Gateways.AppV1().Gateways(name.Namespace).Apply(ctx, desired, force)
 	switch {
 	case err == nil:
 		c.applied[name] = applied{made.UID, made.Generation, digest}
 	case apierrors.IsInvalid(err):
-		c.refused[name] = err.Error()
+		logging.Errorf("Gateway %s stays as it is: %v", name, err)
+		c.refused[name] = refusal{seen, err.Error()}
+		return nil
 	}
 	return children.Failed(err, "apply Gateway", name) // it is not found if its namespace is gone
 }
@@ -91,7 +107,7 @@ func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedNa
 // noteRefused has the statuses of Gateways say what the API server has against ours: their proxies stay as they are.
 func (c *Controller) noteRefused(evaluated *evaluation) {
 	for gateway, status := range evaluated.status.Gateways {
-		message := c.refused[types.NamespacedName{Namespace: gateway.Namespace, Name: source.DataPlaneName(gateway.Name)}]
+		message := c.refused[types.NamespacedName{Namespace: gateway.Namespace, Name: source.DataPlaneName(gateway.Name)}].message
 		programmed := meta.FindStatusCondition(status.Conditions, string(gatewayv1.GatewayConditionProgrammed))
 		if message != "" && programmed != nil {
 			programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), message

@@ -68,11 +68,12 @@ func TestAnOwnGatewayThatIsRefused(t *testing.T) {
 		return true, nil, apierrors.NewInvalid(ownKind("Gateway").GroupKind(), "shop",
 			field.ErrorList{field.Invalid(field.NewPath("spec", "pods", "kind"), "DaemonSet", "it cannot change")})
 	})
-	for range 2 {
-		f.catchUp()
-		if _, err := f.sync(); !apierrors.IsInvalid(err) {
-			t.Fatalf("got %v", err)
+	for i := range 2 {
+		writes := f.mustSync()
+		if i == 1 && len(writes) > 0 {
+			t.Errorf("it is sent again: %q", writes)
 		}
+		f.later[rebuild] = true
 		f.expectConditions(routeKind("Gateway"), "web", "shop",
 			`Programmed=False Invalid: Gateway.app.example.com "shop" is invalid: spec.pods.kind: Invalid value: "DaemonSet": it cannot change`)
 	}

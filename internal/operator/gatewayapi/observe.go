@@ -18,6 +18,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/status"
 	source "gateway/internal/source/gatewayapi"
@@ -260,7 +261,7 @@ func (o *observed) config(namespace, name string) *appv1.GatewayConfig {
 
 // reported returns what the proxies of a data plane report of a subject.
 func (o *observed) reported(of source.Subject) source.Report {
-	name := source.LocalName(of.Plane.Namespace, of.Namespace, of.Name)
+	name := model.Cut(source.LocalName(of.Plane.Namespace, of.Namespace, of.Name), model.MaxName)
 	for _, problem := range o.live[of.Plane].Problems {
 		isAt := of.Reason != appv1.ProblemInvalidCertificateRef || problem.Listener == of.Listener
 		if problem.Reason == of.Reason && problem.Origin.Name == name && isAt {

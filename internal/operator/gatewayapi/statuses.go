@@ -2,7 +2,10 @@ package gatewayapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -12,18 +15,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/logging"
+	"gateway/internal/model"
 	"gateway/internal/operator/safely"
 	source "gateway/internal/source/gatewayapi"
 )
 
 // write writes the status of an object as it was seen, and returns what it is then.
-type write func(ctx context.Context) (written, error)
+type write struct {
+	object metav1.Object
+	do     func(ctx context.Context) (written, error)
+}
+
+// changing is what differs in an object that is written again with the same status.
+var changing = regexp.MustCompile(`"(lastTransitionTime|resourceVersion)":"[^"]*"`)
+
+// digestOf is the same for an object with the same status and generation.
+func digestOf(object metav1.Object) [sha256.Size]byte {
+	content, err := json.Marshal(object)
+	utilruntime.Must(err) // objects of the API are made to be marshalled
+	return sha256.Sum256(changing.ReplaceAll(content, nil))
+}
 
 // written is the resourceVersion of an object whose status was written.
 type written struct {
@@ -141,17 +159,19 @@ func update[T metav1.Object](c *Controller, id source.Object, updated T, changed
 		}
 		delete(c.written, id)
 	}
-	if !changed {
+	refused, wasRefused := c.invalid[id]
+	if !changed || wasRefused && refused == digestOf(updated) {
 		delete(c.pending, id)
 		return
 	}
-	c.pending[id] = func(ctx context.Context) (written, error) {
+	delete(c.invalid, id)
+	c.pending[id] = write{updated, func(ctx context.Context) (written, error) {
 		made, err := client.UpdateStatus(ctx, updated, metav1.UpdateOptions{FieldManager: fieldManager})
 		if err != nil {
 			return written{}, err //nolint:wrapcheck // the caller names the object
 		}
 		return written{made.GetUID(), made.GetResourceVersion()}, nil
-	}
+	}}
 	c.writes.AddAfter(id, delay)
 }
 
@@ -163,15 +183,15 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	}
 	defer c.writes.Done(id)
 	c.mu.Lock()
-	next := c.pending[id]
+	next, ok := c.pending[id]
 	delete(c.pending, id)
 	c.mu.Unlock()
-	if next == nil {
+	if !ok {
 		return true
 	}
 	var made written
 	err := safely.Within(ctx, syncTimeout, func(ctx context.Context) (err error) {
-		made, err = next(ctx)
+		made, err = next.do(ctx)
 		return err
 	})
 	switch {
@@ -183,6 +203,11 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 		// It changed or went meanwhile. What it is by now has been seen, or will be.
 		c.queue.AddAfter(task{id, false}, interval)
+	case apierrors.IsInvalid(err):
+		logging.Errorf("The status of %s %s/%s stays as it is: %v", id.Kind, id.Namespace, id.Name, err)
+		c.mu.Lock()
+		c.invalid[id] = digestOf(next.object)
+		c.mu.Unlock()
 	default:
 		logging.Errorf("Trying again later: %v", fmt.Errorf("failed to write the status of %s %s/%s: %w", id.Kind, id.Namespace, id.Name, err))
 		c.queue.AddAfter(task{id, false}, lastRetry)
@@ -193,7 +218,7 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 // merge replaces the conditions of the wanted types. Those of other types belong to others.
 func merge(conditions *[]metav1.Condition, wanted []metav1.Condition, now metav1.Time) {
 	for _, c := range wanted {
-		c.LastTransitionTime = now
+		c.LastTransitionTime, c.Message = now, model.Cut(c.Message, model.MaxMessage)
 		meta.SetStatusCondition(conditions, c)
 	}
 }
@@ -206,6 +231,9 @@ var ownConditions = []string{
 	string(gatewayv1.RouteConditionPartiallyInvalid), appv1.ConditionShadow,
 }
 
+// maxConditions is the most that the schemas of all kinds take.
+const maxConditions = 8
+
 // renew returns the wanted conditions and those of others. Conditions that do not change keep their time.
 func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Condition {
 	var renewed []metav1.Condition
@@ -216,7 +244,7 @@ func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Conditio
 		merge(&renewed, []metav1.Condition{c}, now)
 	}
 	for _, c := range before {
-		if !slices.Contains(ownConditions, c.Type) {
+		if !slices.Contains(ownConditions, c.Type) && len(renewed) < maxConditions {
 			renewed = append(renewed, c)
 		}
 	}
@@ -264,6 +292,9 @@ func renewListeners[L any](before, wanted []L, now metav1.Time, parts func(*L) (
 
 // entry reads an entry of a list in a status that several controllers write.
 type entry[E any] struct {
+	// most is how many the schema takes. what are they of.
+	most       int
+	what       string
 	controller func(*E) string
 	isSame     func(a, b *E) bool
 	conditions func(*E) *[]metav1.Condition
@@ -271,16 +302,19 @@ type entry[E any] struct {
 
 var (
 	parents = entry[gatewayv1.RouteParentStatus]{
+		most: 32, what: "parents",
 		controller: func(e *gatewayv1.RouteParentStatus) string { return string(e.ControllerName) },
 		isSame:     func(a, b *gatewayv1.RouteParentStatus) bool { return isSameRef(a.ParentRef, b.ParentRef) },
 		conditions: func(e *gatewayv1.RouteParentStatus) *[]metav1.Condition { return &e.Conditions },
 	}
 	gatewayAncestors = entry[gatewayv1.PolicyAncestorStatus]{
+		most: 16, what: "Gateways",
 		controller: func(e *gatewayv1.PolicyAncestorStatus) string { return string(e.ControllerName) },
 		isSame:     func(a, b *gatewayv1.PolicyAncestorStatus) bool { return isSameRef(a.AncestorRef, b.AncestorRef) },
 		conditions: func(e *gatewayv1.PolicyAncestorStatus) *[]metav1.Condition { return &e.Conditions },
 	}
 	ancestors = entry[appv1.BackendPolicyAncestor]{
+		most: 16, what: "Gateways",
 		controller: func(e *appv1.BackendPolicyAncestor) string { return e.ControllerName },
 		isSame:     func(a, b *appv1.BackendPolicyAncestor) bool { return a.AncestorRef == b.AncestorRef },
 		conditions: func(e *appv1.BackendPolicyAncestor) *[]metav1.Condition { return &e.Conditions },
@@ -296,7 +330,7 @@ func (e entry[E]) set(list *[]E, wanted []E, now metav1.Time) bool {
 			after = append(after, before[i])
 		}
 	}
-	for _, one := range wanted {
+	for _, one := range e.cut(wanted, e.most-len(after)) {
 		var old []metav1.Condition
 		for i := range before {
 			if e.controller(&before[i]) == string(source.ControllerName) && e.isSame(&before[i], &one) {
@@ -310,6 +344,36 @@ func (e entry[E]) set(list *[]E, wanted []E, now metav1.Time) bool {
 	return !slices.EqualFunc(before, after, func(a, b E) bool {
 		return e.controller(&a) == e.controller(&b) && e.isSame(&a, &b) && slices.Equal(*e.conditions(&a), *e.conditions(&b))
 	})
+}
+
+// cut returns as many entries as there is room for: those with something wrong first. The last one says how many are
+// left out. The others keep their order, so that the status does not change by itself.
+func (e entry[E]) cut(wanted []E, room int) []E {
+	if len(wanted) <= room || room <= 0 {
+		return wanted[:min(len(wanted), max(room, 0))]
+	}
+	isGood := func(one *E) int {
+		isTrue := func(c metav1.Condition) bool { return c.Status == metav1.ConditionTrue }
+		if slices.ContainsFunc(*e.conditions(one), func(c metav1.Condition) bool { return !isTrue(c) }) {
+			return 0
+		}
+		return 1
+	}
+	kept := slices.Clone(wanted)
+	slices.SortStableFunc(kept, func(a, b E) int { return isGood(&a) - isGood(&b) })
+	kept = kept[:room]
+	last := e.conditions(&kept[room-1])
+	*last = slices.Clone(*last)
+	for i := range *last {
+		if c := &(*last)[i]; c.Type == string(gatewayv1.PolicyConditionAccepted) {
+			said := fmt.Sprintf("%d more %s are not listed", len(wanted)-room, e.what)
+			if c.Message != "" {
+				said = model.Cut(c.Message, model.MaxMessage-len(said)-2) + "; " + said
+			}
+			c.Message = said
+		}
+	}
+	return kept
 }
 
 // isSameRef compares two references. Reflection would take longer than all else for thousands of routes.

@@ -14,6 +14,7 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	"gateway/internal/logging"
+	"gateway/internal/model"
 	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/ingress"
@@ -34,8 +35,6 @@ const (
 
 	// maxEvents is how many events are recorded at a time. client-go drops some of too many.
 	maxEvents = 200
-	// maxMessage is how long the message of an event may be.
-	maxMessage = 1000
 )
 
 // writeStatuses writes the addresses of the Gateways into the status of their Ingresses, and takes them back from those
@@ -162,7 +161,7 @@ func (t *teller) record(object *corev1.ObjectReference, kind string, one event, 
 		if t.left--; t.left < 0 {
 			return
 		}
-		t.recorder.Event(object, kind, one.reason, message[:min(len(message), maxMessage)])
+		t.recorder.Event(object, kind, one.reason, model.Cut(message, model.MaxMessage))
 	}
 	t.know(object.UID, one)
 }

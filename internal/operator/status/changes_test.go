@@ -3,9 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -150,19 +148,5 @@ func TestAddresses(t *testing.T) {
 	}
 	if got := len(serviceAddresses(many)); got != maxAddresses {
 		t.Errorf("got %d addresses, want the %d that the schema allows", got, maxAddresses)
-	}
-}
-
-func TestTruncate(t *testing.T) {
-	for _, message := range []string{"short", strings.Repeat("x", maxMessage)} {
-		if got := truncate(message, maxMessage); got != message {
-			t.Errorf("a short message became %q", got)
-		}
-	}
-	for _, message := range []string{strings.Repeat("x", 2000), strings.Repeat("é", 1000), "x" + strings.Repeat("é", 1000)} {
-		got := truncate(message, maxMessage)
-		if len(got) > maxMessage || len(got) < maxMessage-2 || !utf8.ValidString(got) || !strings.HasSuffix(got, "...") {
-			t.Errorf("got %d bytes, valid UTF-8: %v, ending in %q", len(got), utf8.ValidString(got), got[len(got)-5:])
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 )
 
 // The reasons of the condition Accepted. With several problems, the reason is the first one's.
@@ -150,21 +151,6 @@ func (s stamp) set(conditions *[]metav1.Condition, old []metav1.Condition, c con
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: c.kind, Status: c.status, ObservedGeneration: s.generation, LastTransitionTime: s.now, Reason: c.reason,
-		Message: truncate(c.message, maxMessage),
+		Message: model.Cut(c.message, model.MaxMessage),
 	})
-}
-
-// maxMessage is well below the limit of the CRD (32,768): people read messages in a terminal and in events, which take
-// 1,024.
-const maxMessage = 1000
-
-func truncate(message string, length int) string {
-	if len(message) <= length {
-		return message
-	}
-	cut := length - len("...")
-	for cut > 0 && message[cut]&0xC0 == 0x80 { // not within a UTF-8 sequence
-		cut--
-	}
-	return message[:cut] + "..."
 }

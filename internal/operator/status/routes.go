@@ -80,7 +80,7 @@ func listenerStatuses(gateway *appv1.Gateway, routes tree.Map[*model.Route], unr
 			for _, problem := range problems {
 				messages = append(messages, problem.message)
 			}
-			at.set(&status.Conditions, before[name].Conditions, isFalse(appv1.ConditionResolvedRefs, problems[0].reason, truncate(list(messages), maxRouteMessage)))
+			at.set(&status.Conditions, before[name].Conditions, isFalse(appv1.ConditionResolvedRefs, problems[0].reason, model.Cut(list(messages), maxRouteMessage)))
 		} else if reported.unlisted[string(name)] {
 			at.set(&status.Conditions, before[name].Conditions, unknownRefs(reported.omitted))
 		}
@@ -121,7 +121,7 @@ func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Proble
 				places[key] = place
 				statuses = append(statuses, appv1.RouteStatus{Kind: key.kind, Name: appv1.Name(key.name)})
 			}
-			c := isFalse(kind, string(ofRoute[key][0].Reason), truncate(list(messagesOf(ofRoute[key])), maxRouteMessage))
+			c := isFalse(kind, string(ofRoute[key][0].Reason), model.Cut(list(messagesOf(ofRoute[key])), maxRouteMessage))
 			at.set(&statuses[place].Conditions, before[key].Conditions, c)
 		}
 	}

@@ -1,0 +1,19 @@
+package model
+
+import "strings"
+
+// MaxMessage is the most bytes of a message of a condition or an event. The schemas take more of a condition, but people
+// read it in a terminal, and events take 1,024.
+const MaxMessage = 1000
+
+// MaxName is the most bytes of the name of an object, or a URL, in what a proxy reports of it.
+const MaxName = 253
+
+// Cut shortens a text to a number of bytes.
+func Cut(text string, size int) string {
+	const end = "..."
+	if len(text) <= size {
+		return text
+	}
+	return strings.ToValidUTF8(text[:size-len(end)], "") + end
+}

@@ -1,0 +1,102 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+	source "gateway/internal/source/gatewayapi"
+)
+
+// TestMessagesAreCut: ten expressions of 4,000 bytes that are none, each quoted.
+func TestMessagesAreCut(t *testing.T) {
+	var matches []string
+	for i := range 10 {
+		matches = append(matches, fmt.Sprintf(`{headers: [{type: RegularExpression, name: a%d, value: "[%s"}]}`, i, strings.Repeat("a", 4000)))
+	}
+	f := newFixture(t, strings.Replace(shop, "rules: [{", "rules: [{matches: ["+strings.Join(matches, ", ")+"], ", 1))
+	f.settle()
+	for _, object := range f.list(routeKind("HTTPRoute")) {
+		parents := object.(*gatewayv1.HTTPRoute).Status.Parents
+		if len(parents) != 1 {
+			t.Fatalf("the status is %+v", parents)
+		}
+		for _, c := range parents[0].Conditions {
+			if len(c.Message) > model.MaxMessage {
+				t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
+			}
+		}
+		if c := meta.FindStatusCondition(parents[0].Conditions, "PartiallyInvalid"); c == nil || len(c.Message) < model.MaxMessage-10 {
+			t.Errorf("the conditions are %+v", parents[0].Conditions)
+		}
+	}
+}
+
+// TestOnlySoManyAncestors fit into a status: those with something wrong come first. The last one tells of the others.
+func TestOnlySoManyAncestors(t *testing.T) {
+	at := func(name, controller string, status metav1.ConditionStatus) gatewayv1.PolicyAncestorStatus {
+		return gatewayv1.PolicyAncestorStatus{
+			AncestorRef:    gatewayv1.ParentReference{Name: gatewayv1.ObjectName(name)},
+			ControllerName: gatewayv1.GatewayController(controller), Conditions: []metav1.Condition{{Type: "Accepted", Status: status}},
+		}
+	}
+	list := []gatewayv1.PolicyAncestorStatus{at("foreign", "example.com/other", "True")}
+	var wanted []gatewayv1.PolicyAncestorStatus
+	for i := range 20 {
+		wanted = append(wanted, at(fmt.Sprint(i), string(source.ControllerName), "True"))
+	}
+	wanted[18] = at("bad", string(source.ControllerName), "False")
+	for range 2 {
+		gatewayAncestors.set(&list, wanted, metav1.Now())
+		var names []string
+		for _, one := range list {
+			names = append(names, string(one.AncestorRef.Name))
+		}
+		if got := strings.Join(names, " "); got != "foreign bad 0 1 2 3 4 5 6 7 8 9 10 11 12 13" {
+			t.Errorf("there are %s", got)
+		}
+		if got := list[15].Conditions[0].Message; got != "5 more Gateways are not listed" || wanted[13].Conditions[0].Message != "" {
+			t.Errorf("the last one says %q", got)
+		}
+		if again := gatewayAncestors.set(&list, wanted, metav1.Now()); again {
+			t.Error("it changes by itself")
+		}
+	}
+}
+
+// TestWhatIsInvalidIsNotSentAgain until it differs.
+func TestWhatIsInvalidIsNotSentAgain(t *testing.T) {
+	f := newFixture(t, shop)
+	refusing := true
+	f.routes.PrependReactor("update", "httproutes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refusing, nil, apierrors.NewInvalid(routeKind("HTTPRoute").GroupKind(), "api", nil)
+	})
+	const write = "update httproutes/status web/api"
+	if writes := f.mustSync(); !slices.Contains(writes, write) {
+		t.Fatalf("there is %q", writes)
+	}
+	for range 3 {
+		f.now = f.now.Add(lastRetry)
+		f.later[rebuild] = true
+		if writes := f.mustSync(); slices.Contains(writes, write) {
+			t.Error("it is sent again")
+		}
+	}
+	refusing = false
+	f.program("web", "shop")
+	if writes := f.mustSync(); !slices.Contains(writes, write) {
+		t.Errorf("what differs is not sent, only %q", writes)
+	}
+	if len(f.controller.invalid) > 0 {
+		t.Errorf("remembered is %v", f.controller.invalid)
+	}
+}
