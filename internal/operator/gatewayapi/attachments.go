@@ -38,7 +38,7 @@ const (
 // lose it.
 func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *evaluation) error {
 	var errs []error
-	keep := map[types.NamespacedName]bool{}
+	keep, names := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	for _, own := range c.ownGateways(seen) {
 		wanted := evaluated.attachments[own.parent]
 		switch {
@@ -47,6 +47,9 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 		case len(seen.stalled) > 0:
 			wanted = both(own.Status.Attachments, wanted)
 		}
+		wanted, left := bounded(own.Status.Attachments, wanted)
+		c.noteLeft(own.Gateway, left)
+		names[nameOf(own.Gateway)] = true
 		for _, attachments := range []*appv1.Attachments{own.Status.Attachments, wanted} {
 			for _, namespace := range namespacesOf(attachments) {
 				keep[types.NamespacedName{Namespace: namespace.Name, Name: bindingName(own.Gateway)}] = true
@@ -56,6 +59,7 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 		errs = append(errs, err, c.publish(ctx, own.Gateway, bound))
 	}
 	maps.DeleteFunc(c.unbound, func(name types.NamespacedName, _ string) bool { return !keep[name] })
+	maps.DeleteFunc(c.left, func(name types.NamespacedName, _ map[leftOut]bool) bool { return !names[name] })
 	for _, obj := range c.inputs.Bindings.GetStore().List() {
 		binding := obj.(*rbacv1.RoleBinding)
 		if keep[nameOf(binding)] || binding.RoleRef.Name != clusterRole {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -70,6 +72,75 @@ func TestOnlySoManyAncestors(t *testing.T) {
 		if again := gatewayAncestors.set(&list, wanted, metav1.Now()); again {
 			t.Error("it changes by itself")
 		}
+	}
+}
+
+// TestATenantCannotUseUpAttachments: 33 policies with 8 ConfigMaps each ask for more than a Gateway has. Their statuses
+// say so, and what others had stays.
+func TestATenantCannotUseUpAttachments(t *testing.T) {
+	const first = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {namespace: web, name: first}
+spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: "", kind: ConfigMap, name: zz}]}}`
+	f := newFixture(t, shop+"\n---"+first)
+	f.settle()
+	var refs []string
+	for i := range 33 {
+		refs = append(refs, fmt.Sprintf("{name: s%d, port: 80}", i))
+		var authorities []string
+		for j := range 8 {
+			authorities = append(authorities, fmt.Sprintf(`{group: "", kind: ConfigMap, name: c%d-%d}`, i, j))
+		}
+		f.put(fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {namespace: team, name: s%d}\nspec: {ports: [{port: 80}]}", i))
+		f.put(fmt.Sprintf(`apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {namespace: team, name: p%d}
+spec: {targetRefs: [{group: "", kind: Service, name: s%d}], validation: {hostname: a.io, caCertificateRefs: [%s]}}`, i, i, strings.Join(authorities, ", ")))
+	}
+	f.put(strings.Replace(other, "{name: api, port: 80}", strings.Join(refs, ", "), 1))
+	f.settleAll("a tenant asks for too much")
+	f.put(strings.ReplaceAll(strings.Split(other, "\n---")[2], "team", "late"))
+	f.settleAll("another one comes")
+	f.expectAttached("late team web")
+	told := f.ownGateway("web", "shop").Status.Attachments.ConfigMaps
+	if len(told) != maxMounted || !slices.ContainsFunc(told, func(r appv1.ObjectReference) bool { return r.Name == "zz" }) {
+		t.Errorf("there are %d ConfigMaps: %v", len(told), told)
+	}
+	const problem = "the Gateway has 256 ConfigMaps already: remove some, or use another Gateway"
+	tls := routeKind("BackendTLSPolicy")
+	f.expectConditions(tls, "team", "p0", "ancestors[0] Accepted=True Accepted", "ancestors[0] ResolvedRefs=True ResolvedRefs")
+	f.expectConditions(tls, "team", "p8", "ancestors[0] Accepted=True Accepted",
+		"ancestors[0] ResolvedRefs=False InvalidCACertificateRef: caCertificateRefs[7]: "+problem)
+	if all := strings.Join(f.conditions(tls, "team", "p9"), "\n"); !strings.Contains(all, "Accepted=False NoValidCACertificate: no CA certificate can be used: caCertificateRefs[0]: "+problem) {
+		t.Errorf("the last policy has\n%s", all)
+	}
+	f.expectConditions(routeKind("BackendTLSPolicy"), "web", "first", "ancestors[0] Accepted=True Accepted", "ancestors[0] ResolvedRefs=True ResolvedRefs")
+}
+
+// TestNamespacesBeyondTheBound are told to their routes, and no others notice.
+func TestNamespacesBeyondTheBound(t *testing.T) {
+	var told, wanted appv1.Attachments
+	for i := range maxNamespaces + 3 {
+		namespace := appv1.AttachedNamespace{Name: fmt.Sprintf("n%04d", i)}
+		wanted.Namespaces = append(wanted.Namespaces, namespace)
+		if i >= 2 && i < maxNamespaces+2 {
+			told.Namespaces = append(told.Namespaces, namespace)
+		}
+	}
+	got, left := bounded(&told, &wanted)
+	if !equality.Semantic.DeepEqual(got, &told) || len(left) != 3 {
+		t.Errorf("got %d, without %v", len(got.Namespaces), left)
+	}
+
+	f := newFixture(t, shop)
+	f.put(other)
+	f.settle()
+	own := f.ownGateway("web", "shop")
+	f.controller.noteLeft(own, map[leftOut]bool{{leftNamespace, "team"}: true})
+	const problem = "the proxies cannot read namespace team: the Gateway has 900 namespaces already: remove some, or use another Gateway"
+	if got := f.controller.seen.Unreadable(parentOfOwn(own), "team"); "the proxies cannot read namespace team: "+got != problem {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -92,7 +92,9 @@ type Controller struct {
 	// server has against one, and versions the newest generation of each object.
 	applied map[types.NamespacedName]applied
 	refused map[types.NamespacedName]refusal
-	// unbound are the RoleBindings that cannot be made, and why.
+	// unbound are the RoleBindings that cannot be made, and why. left is what the agents of Gateways of our own are not told
+	// of.
+	left     map[types.NamespacedName]map[leftOut]bool
 	unbound  map[types.NamespacedName]string
 	versions map[source.Object]*version
 	// index, compilers and seen keep what was made of objects. isIncomplete says that nobody knows which of it is done.
@@ -119,7 +121,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 		pending: map[source.Object]write{}, written: map[source.Object]written{},
 		invalid: map[source.Object][sha256.Size]byte{},
 		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]refusal{},
-		unbound: map[types.NamespacedName]string{}, versions: map[source.Object]*version{},
+		unbound: map[types.NamespacedName]string{}, left: map[types.NamespacedName]map[leftOut]bool{}, versions: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -97,10 +98,12 @@ func resourceOfKind(kind string) string {
 
 // Unreadable returns why the proxies of a data plane may not read a namespace, "" if nothing is known.
 func (o *observed) Unreadable(plane source.Parent, namespace string) string {
-	if own := o.own[plane]; own != nil {
-		return o.controller.unbound[types.NamespacedName{Namespace: namespace, Name: bindingName(own)}]
+	own := o.own[plane]
+	if own == nil {
+		return ""
 	}
-	return ""
+	unbound := o.controller.unbound[types.NamespacedName{Namespace: namespace, Name: bindingName(own)}]
+	return cmp.Or(o.leftProblem(plane, leftNamespace, namespace), unbound)
 }
 
 // liveNow returns what the proxies of a data plane run, by the API server. It asks once for all objects.

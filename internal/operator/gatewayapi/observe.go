@@ -262,6 +262,13 @@ func (o *observed) config(namespace, name string) *appv1.GatewayConfig {
 // reported returns what the proxies of a data plane report of a subject.
 func (o *observed) reported(of source.Subject) source.Report {
 	name := model.Cut(source.LocalName(of.Plane.Namespace, of.Namespace, of.Name), model.MaxName)
+	kind := leftConfigMap
+	if of.Reason == appv1.ProblemInvalidUsersRef {
+		kind = leftUsers
+	}
+	if left := o.leftProblem(of.Plane, kind, name); left != "" && of.Reason != appv1.ProblemInvalidCertificateRef {
+		return source.Report{Problem: left}
+	}
 	for _, problem := range o.live[of.Plane].Problems {
 		isAt := of.Reason != appv1.ProblemInvalidCertificateRef || problem.Listener == of.Listener
 		if problem.Reason == of.Reason && problem.Origin.Name == name && isAt {

@@ -185,7 +185,7 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 	for _, namespace := range slices.Sorted(maps.Keys(resources)) {
 		one := appv1.AttachedNamespace{Name: namespace}
 		if plane.selectsNamespaces() {
-			one.Labels = r.t.labelsOf(namespace)
+			one.Labels = r.t.selectedLabels(plane, namespace)
 		}
 		for _, resource := range slices.Sorted(maps.Keys(resources[namespace])) {
 			if slices.Contains(served, resource) {
@@ -212,6 +212,34 @@ func (p *plane) selectsNamespaces() bool {
 	return slices.ContainsFunc(p.listeners, func(l *listener) bool {
 		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
 	})
+}
+
+// selectedLabels returns the labels of a namespace that a data plane selects by. Others may be many, and change often.
+func (t *translator) selectedLabels(p *plane, namespace string) labels.Set {
+	if p.selectors == nil {
+		p.selectors = map[string]bool{}
+		add := func(selector *metav1.LabelSelector) {
+			if parsed, err := metav1.LabelSelectorAsSelector(selector); err == nil {
+				requirements, _ := parsed.Requirements()
+				for _, requirement := range requirements {
+					p.selectors[requirement.Key()] = true
+				}
+			}
+		}
+		if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
+			add(or(p.gateway.Spec.AllowedListeners.Namespaces, gatewayv1.ListenerNamespaces{}).Selector)
+		}
+		for _, l := range p.listeners {
+			add(or(or(l.AllowedRoutes, gatewayv1.AllowedRoutes{}).Namespaces, gatewayv1.RouteNamespaces{}).Selector)
+		}
+	}
+	selected := labels.Set{}
+	for key, value := range t.labelsOf(namespace) {
+		if p.selectors[key] {
+			selected[key] = value
+		}
+	}
+	return selected
 }
 
 // AttachedTo returns what the status of a Gateway of our own says about its objects of the Gateway API. AddAttached

@@ -63,7 +63,7 @@ func (t *translator) needsAt(a *attachment, r *route) Needs {
 		all.Parents = append(all.Parents, idOf(kindListenerSet, a.parent.set))
 	}
 	if p.selectsNamespaces() {
-		all.Labels = t.labelsOf(r.GetNamespace())
+		all.Labels = t.selectedLabels(p, r.GetNamespace())
 	}
 	all.Uses = slices.Clip(r.uses)
 	for _, backend := range r.backends {

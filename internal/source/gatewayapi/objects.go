@@ -250,6 +250,8 @@ type plane struct {
 	telemetry []telemetry
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
 	filters appv1.RouteFilterSpec
+	// selectors are the keys of the labels that it selects namespaces by; nil: they have not been asked for.
+	selectors map[string]bool
 	attached
 }
 
