@@ -130,6 +130,7 @@ func (c *Controller) change(seen *observed, tasks []task) bool {
 		// Of another generation, a task tells.
 		if object := c.object(id); object != nil && c.versions[id].of(object) {
 			c.noteVersion(id, object)
+			c.index.Renew(id, object)
 		}
 	}
 	return !slices.ContainsFunc(tasks, func(task task) bool { return task.changed && !c.changeOne(seen, task.Object) })

@@ -3,16 +3,20 @@ package gatewayapi
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/operator/children"
+	source "gateway/internal/source/gatewayapi"
 	"gateway/internal/testtier"
 )
 
@@ -272,4 +276,69 @@ func (f *fixture) spoilAtRandom(random *rand.Rand) string {
 	}
 	f.remove(kind, object.GetNamespace(), object.GetName())
 	return "removed " + what
+}
+
+// TestEditsAreIncremental: an edit of an object costs what it changes, of all kinds but those that data planes are made
+// of. Of those, nothing is translated anew that is as it was.
+func TestEditsAreIncremental(t *testing.T) {
+	const filter = "apiVersion: app.example.com/v1\nkind: RouteFilter\nmetadata: {namespace: web, name: office}\nspec: {filters: [{type: ClientAddress, clientAddress: {allow: [%s]}}]}"
+	makesPlanes := []string{"GatewayClass", "Gateway", "ListenerSet", "ReferenceGrant", "XTelemetryPolicy", source.KindOwn}
+	f := newFixture(t, allKinds+"\n---"+policy+"---\n"+fmt.Sprintf(filter, "10.0.0.0/8")+"\n---\n"+teamService)
+	f.settleAll("all kinds are there")
+	f.program("web", "shop")
+	f.settleAll("the proxies run")
+	for kind := range kinds {
+		all := f.list(kind)
+		if len(all) == 0 || nameOfKind(kind) == kindConfig {
+			continue
+		}
+		object := all[0]
+		if namespace, ok := object.(*corev1.Namespace); ok {
+			namespace.Labels = map[string]string{"team": "other"}
+		}
+		f.putObject(kind, object.(runtime.Object))
+		resource, _ := f.resourceOf(kind)
+		key := keyOf(resource, object.GetNamespace(), object.GetName())
+		now := f.stamps[key]
+		now.generation++ // whatever it is that changed
+		f.stamps[key] = now
+		before := f.translated()
+		f.catchUp()
+		tasks := f.tasks()
+		result := f.controller.evaluateChanged(t.Context(), tasks)
+		if isWhole := slices.Contains(makesPlanes, nameOfKind(kind)); isWhole != (result == nil) || len(tasks) == 0 {
+			t.Errorf("%s: %d changes are evaluated alone: %t, want %t", kind.Kind, len(tasks), result != nil, !isWhole)
+		}
+		f.controller.queue.Add(rebuild)
+		f.settleAll("an edit of " + kind.Kind)
+		after := f.translated()
+		for id, was := range before {
+			if is := after[id]; is != was && id.Kind != kind.Kind && slices.Contains(makesPlanes, nameOfKind(kind)) {
+				t.Errorf("%s: %s %s is translated anew", kind.Kind, id.Kind, id.Name)
+			}
+		}
+	}
+}
+
+// translated are the rules of the routes that data planes have.
+func (f *fixture) translated() map[model.Origin]*model.Rule {
+	all := map[model.Origin]*model.Rule{}
+	for _, plane := range f.controller.index.Result().Planes {
+		for _, route := range plane.Routes.All() {
+			if len(route.Rules) > 0 {
+				all[route.Origin] = &route.Rules[0]
+			}
+		}
+	}
+	return all
+}
+
+// tasks takes what there is to look at.
+func (f *fixture) tasks() (tasks []task) {
+	for f.controller.queue.Len() > 0 {
+		next, _ := f.controller.queue.Get()
+		f.controller.queue.Done(next)
+		tasks = append(tasks, next)
+	}
+	return tasks
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -53,7 +54,7 @@ func NewIndex(objects Objects) *Index {
 	return x
 }
 
-// Replace takes in all objects. They are told apart by their pointers: whoever has them replaces objects and never
+// Replace takes in all objects. They are told apart as identity says: whoever has them replaces objects and never
 // changes them. Services count as unchanged.
 func (x *Index) Replace(objects Objects) {
 	eachChanged(x.Policies, objects.Policies, x.touchTLSTargets)
@@ -78,8 +79,10 @@ func (x *Index) Replace(objects Objects) {
 			return
 		}
 		id := idOf(kind, object)
-		if delete(gone, id); x.routes[id] == nil || x.routes[id].Object != object {
+		if delete(gone, id); x.routes[id] == nil || identity(x.routes[id].Object) != identity(object) {
 			x.changed[id] = object
+		} else {
+			x.Renew(id, object)
 		}
 	})
 	for id := range gone {
@@ -87,21 +90,34 @@ func (x *Index) Replace(objects Objects) {
 	}
 }
 
+// identity tells objects of a kind apart by their generation: what they are translated to does not depend on their
+// status. Those of files have none, and are told apart by their pointers.
+func identity(object metav1.Object) any {
+	type generation struct {
+		uid types.UID
+		of  int64
+	}
+	if object.GetUID() == "" || object.GetGeneration() == 0 {
+		return object
+	}
+	return generation{object.GetUID(), object.GetGeneration()}
+}
+
 // eachChanged calls f for the objects that are in one of two lists.
 func eachChanged[T metav1.Object](before, now []T, f func(T)) {
-	in := make(map[metav1.Object]bool, len(before))
+	in := make(map[any]bool, len(before))
 	for _, object := range before {
-		in[object] = true
+		in[identity(object)] = true
 	}
 	for _, object := range now {
-		if in[object] {
-			delete(in, object)
+		if id := identity(object); in[id] {
+			delete(in, id)
 		} else {
 			f(object)
 		}
 	}
 	for _, object := range before {
-		if in[object] {
+		if in[identity(object)] {
 			f(object)
 		}
 	}
@@ -176,7 +192,7 @@ func (x *Index) touchTargets(policy *appv1.BackendPolicy) {
 // Renew takes in an object that differs in its version alone.
 func (x *Index) Renew(id Object, object metav1.Object) {
 	if before := x.routes[id]; before != nil {
-		before.Object = object
+		before.Object, before.parents = object, parentsOf(object)
 	}
 	if filter, ok := object.(*appv1.RouteFilter); ok {
 		x.filters[id] = filter

@@ -54,11 +54,11 @@ type member struct {
 
 // newRoute returns a route without rules.
 func newRoute(
-	object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, status gatewayv1.RouteStatus, hostnames []gatewayv1.Hostname,
+	object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, hostnames []gatewayv1.Hostname,
 ) *route {
 	r := &route{
 		Object: object, id: idOf(kind, object), kind: kind, name: object.GetNamespace() + "/" + object.GetName(),
-		parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}, models: map[Parent]*model.Route{},
+		parentRefs: spec.ParentRefs, parents: parentsOf(object), hostnames: []string{""}, models: map[Parent]*model.Route{},
 	}
 	created := object.GetCreationTimestamp()
 	// Negative numbers come first. The time of an object without one is negative.
@@ -74,32 +74,49 @@ func newRoute(
 	return r
 }
 
+// parentsOf returns what the status of a route says of its parents.
+func parentsOf(object metav1.Object) []gatewayv1.RouteParentStatus {
+	switch object := object.(type) {
+	case *gatewayv1.HTTPRoute:
+		return object.Status.Parents
+	case *gatewayv1.GRPCRoute:
+		return object.Status.Parents
+	case *gatewayv1.TLSRoute:
+		return object.Status.Parents
+	case *gatewayv1.TCPRoute:
+		return object.Status.Parents
+	case *gatewayv1.UDPRoute:
+		return object.Status.Parents
+	}
+	return nil
+}
+
 // translate translates a route.
 func (t *translator) translate(id Object, object metav1.Object) *route {
 	var r *route
-	begin := func(spec gatewayv1.CommonRouteSpec, status gatewayv1.RouteStatus, hostnames []gatewayv1.Hostname) {
-		r = newRoute(object, id.Kind, spec, status, hostnames)
+	begin := func(spec gatewayv1.CommonRouteSpec, hostnames []gatewayv1.Hostname) {
+		r = newRoute(object, id.Kind, spec, hostnames)
 		t.translating = r
 	}
 	switch object := object.(type) {
 	case *gatewayv1.HTTPRoute:
-		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+		begin(object.Spec.CommonRouteSpec, object.Spec.Hostnames)
 		t.addRules(r, object.Spec.Rules)
 	case *gatewayv1.GRPCRoute:
-		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+		begin(object.Spec.CommonRouteSpec, object.Spec.Hostnames)
 		t.addRules(r, rules.FromGRPC(object.Spec.Rules))
 	case *gatewayv1.TLSRoute:
-		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+		begin(object.Spec.CommonRouteSpec, object.Spec.Hostnames)
 		for _, rule := range object.Spec.Rules {
 			t.addConnections(r, rule.BackendRefs)
 		}
 	case *gatewayv1.TCPRoute:
-		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
+		begin(object.Spec.CommonRouteSpec, nil)
 		for _, rule := range object.Spec.Rules {
 			t.addConnections(r, rule.BackendRefs)
 		}
 	case *gatewayv1.UDPRoute:
-		begin(object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
+		begin(object.Spec.CommonRouteSpec, nil)
 		r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
 	}
 	t.translating = nil
