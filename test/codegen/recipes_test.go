@@ -183,6 +183,6 @@ func (r *recipe) leaveCluster(t *testing.T) {
 	t.Helper()
 	if r.hasCluster {
 		defer cluster.Unlock()
-		server.Kubectl(t, "delete", "--timeout=60s", "-f", filepath.Join(r.tree, "artifacts/crd"))
+		server.DeleteCRDs(t, "-f", filepath.Join(r.tree, "artifacts/crd"))
 	}
 }

@@ -131,7 +131,7 @@ func TestChartOnServer(t *testing.T) {
 	if !strings.Contains(crds, "gateways.app.example.com") {
 		t.Errorf("helm uninstall has removed the CRD, and with it all Gateways: there is %q", crds)
 	}
-	server.Kubectl(t, "delete", "crd", "gateways.app.example.com")
+	server.DeleteCRDs(t, "crd", "gateways.app.example.com")
 }
 
 // TestUnknownValue: a value that the chart does not have is refused.

@@ -51,7 +51,7 @@ func TestUseCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with a Gateway", false, "somebody-elses")
-	server.Kubectl(t, "delete", "--wait", "crd", "gateways.app.example.com")
+	server.DeleteCRDs(t, "crd", "gateways.app.example.com")
 	check("without the CRD", true, used)
 	if got, ok := useCluster(t, filepath.Join(t.TempDir(), "missing")); ok {
 		t.Errorf("a cluster that does not answer is used: %s", got)
