@@ -151,3 +151,21 @@ func TestDefaultCertificate(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadersOfConfigMaps: one that cannot be set leaves the others. custom-headers take variables for text.
+func TestHeadersOfConfigMaps(t *testing.T) {
+	const headers = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: headers}, data: {X-A: b, X-B: $remote_addr, Host: c}}\n---"
+	const lost = "ConfigMap a/headers: up to 16 headers can be set, to fixed texts, and not "
+	const custom = "global-allowed-response-headers: 'Host,X-A,X-B'"
+	for _, test := range []struct{ data, annotations, lost, with string }{
+		{"add-headers: a/headers", "", "Host, X-B", `"set":[{"name":"X-A","value":"b"}]`},
+		{"proxy-set-headers: a/headers", "", "Host, X-B", `"set":[{"name":"X-A","value":"b"}]`},
+		{custom, Prefix + "custom-headers: a/headers", "Host", `"set":[{"name":"X-A","value":"b"},{"name":"X-B","value":"$remote_addr"}]`},
+	} {
+		result := convertText(t, configured(test.data)+headers+pathOf(home, "web", "a.test", "/", test.annotations))
+		isNoted := slices.ContainsFunc(result.Notes, func(n Note) bool { return strings.HasSuffix(n.Text, lost+test.lost) })
+		if made := madeOf(t, result); !isNoted || !strings.Contains(made, test.with) {
+			t.Errorf("{%s}: got %q and\n%s", test.data, result.Notes, made)
+		}
+	}
+}

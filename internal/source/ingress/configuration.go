@@ -262,8 +262,8 @@ func setDefaultBodySize(s *settings, value string) string {
 
 // setAllHeaders reads the headers of a ConfigMap.
 func (s *settings) setAllHeaders(value string) string {
-	headers, problem := s.headersOf(value, s.Configuration.Namespace)
-	if problem != "" {
+	headers, problem := s.headersOf(value, s.Configuration.Namespace, "$")
+	if headers == nil {
 		return problem
 	}
 	to := &s.responseHeaders.Set
@@ -273,7 +273,7 @@ func (s *settings) setAllHeaders(value string) string {
 	for _, header := range headers.Set {
 		*to = append(*to, appv1.Header{Name: appv1.ModifiedHeaderName(header.Name), Value: header.Value})
 	}
-	return ""
+	return problem
 }
 
 func (s *settings) setHidden(value string) string {

@@ -142,8 +142,8 @@ func setCustomHeaders(s *settings, value string) string {
 	if other, _, ok := strings.Cut(value, "/"); ok && s.Serving && other != s.ingress.Namespace {
 		return "the ConfigMap is in another namespace"
 	}
-	headers, problem := s.headersOf(value, s.ingress.Namespace)
-	if problem != "" {
+	headers, problem := s.headersOf(value, s.ingress.Namespace, "")
+	if headers == nil {
 		return problem
 	}
 	for _, header := range headers.Set {
@@ -160,11 +160,12 @@ func setCustomHeaders(s *settings, value string) string {
 		all.Set = all.Set[:maxHeaders]
 		return fmt.Sprintf("a rule sets up to %d headers, with those of the snippet: others are left out", maxHeaders)
 	}
-	return ""
+	return problem
 }
 
-// headersOf returns the headers that a ConfigMap has, by NAMESPACE/NAME, or why that cannot be.
-func (t *translator) headersOf(name, namespace string) (*gatewayv1.HTTPHeaderFilter, string) {
+// headersOf returns the headers that a ConfigMap has, by NAMESPACE/NAME, nil if it is not known, and what cannot be
+// set, such as values with a text that stands for something else.
+func (t *translator) headersOf(name, namespace, variable string) (headers *gatewayv1.HTTPHeaderFilter, problem string) {
 	if other, rest, ok := strings.Cut(name, "/"); ok {
 		namespace, name = other, rest
 	}
@@ -175,18 +176,19 @@ func (t *translator) headersOf(name, namespace string) (*gatewayv1.HTTPHeaderFil
 		}
 		return nil, fmt.Sprintf("ConfigMap %s/%s is not known: give it, too", namespace, name)
 	}
-	headers := &gatewayv1.HTTPHeaderFilter{}
+	headers = &gatewayv1.HTTPHeaderFilter{}
+	var lost []string
 	for _, header := range keysOf(configMap.Data) {
 		value := configMap.Data[header]
-		switch {
-		case !isChangeableHeader(header) || !isHeaderText(value) || strings.Contains(value, "$"):
-			return nil, fmt.Sprintf("the header %s of ConfigMap %s/%s cannot be set: values are fixed texts", header, namespace, name)
-		case len(headers.Set) == maxHeaders:
-			return nil, fmt.Sprintf("ConfigMap %s/%s has more than %d headers", namespace, name, maxHeaders)
+		isVariable := variable != "" && strings.Contains(value, variable)
+		if !isChangeableHeader(header) || !isHeaderText(value) || isVariable || len(headers.Set) == maxHeaders {
+			lost = append(lost, header)
+			continue
 		}
 		headers.Set = append(headers.Set, gatewayv1.HTTPHeader{Name: gatewayv1.HTTPHeaderName(header), Value: value})
 	}
-	return headers, ""
+	const text = "ConfigMap %s/%s: up to %d headers can be set, to fixed texts, and not %s"
+	return headers, either(len(lost) > 0, fmt.Sprintf(text, namespace, name, maxHeaders, strings.Join(lost, ", ")), "")
 }
 
 // maxHeaders is how many headers a filter may set.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	snippetOther = "%s cannot be given: a snippet may have more_set_headers, more_clear_headers, add_header, proxy_hide_header and proxy_set_header, each name once"
+	snippetOther = "%s cannot be given: a snippet may have more_set_headers, more_set_input_headers, more_clear_headers, add_header, proxy_hide_header and proxy_set_header, each name once"
 	snippetAdds  = "add_header adds headers to answers of every status, as with always"
 )
 
@@ -173,6 +173,11 @@ func (t *snippet) take(directive string, args []string) bool {
 				return !t.remove(&t.response.Remove, "answer", name)
 			}
 			return !ok || !t.set(&t.response.Set, "answer", name, value)
+		})
+	case directive == "more_set_input_headers" && len(args) > 0:
+		return !slices.ContainsFunc(args, func(arg string) bool {
+			name, value, _ := strings.Cut(arg, ":")
+			return !t.mayTell(name) || !t.set(&t.request.Set, "request", name, strings.TrimSpace(value))
 		})
 	case directive != "proxy_set_header" || len(args) != 2 || !t.mayTell(args[0]):
 		return false
