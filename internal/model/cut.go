@@ -2,7 +2,7 @@ package model
 
 import "strings"
 
-// MaxMessage is the most bytes of a message of a condition or an event. The schemas take more of a condition, but people
+// MaxMessage is the most bytes of a message of a condition or an event. Schemas take more of a condition, but people
 // read it in a terminal, and events take 1,024.
 const MaxMessage = 1000
 

@@ -92,8 +92,7 @@ type Controller struct {
 	// server has against one, and versions the newest generation of each object.
 	applied map[types.NamespacedName]applied
 	refused map[types.NamespacedName]refusal
-	// unbound are the RoleBindings that cannot be made, and why. left is what the agents of Gateways of our own are not told
-	// of.
+	// unbound are the RoleBindings that cannot be made, and why. left is what the agents of our Gateways are not told of.
 	left     map[types.NamespacedName]map[leftOut]bool
 	unbound  map[types.NamespacedName]string
 	versions map[source.Object]*version
