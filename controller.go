@@ -77,6 +77,10 @@ const (
 	// keeps them from being made, as a webhook that hangs, leaves time to write that into the status.
 	syncTimeout     = 30 * time.Second
 	childrenTimeout = syncTimeout * 2 / 3
+
+	// maxCompared is up to how many matches, at all listeners and hostnames, rules are looked for that get no requests:
+	// each sync of a Gateway does it anew.
+	maxCompared = 8192
 )
 
 // Controller creates and updates the children and the status of every Gateway.
@@ -329,9 +333,11 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 // observe collects everything that the status of a Gateway depends on.
 func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
 	translated := source.Translate(gateway)
+	compiler := &routing.Compiler{Check: filters.Problem, MostCompared: maxCompared}
 	observed := status.Observed{
 		Routes:       translated.Routes,
-		Problems:     routing.Problems(translated, filters.Problem),
+		Problems:     compiler.Problems(translated),
+		Unreachable:  compiler.Unreachable(),
 		WithoutHTTP3: translated.WithoutHTTP3(),
 		Backends:     map[string]*corev1.Service{},
 		Service:      made.Service,

@@ -31,6 +31,8 @@ const (
 	ReasonUnsupportedValue Reason = "UnsupportedValue"
 	// ReasonUnusedBackend: a policy is for a backend that no route refers to, and seems to be meant for another.
 	ReasonUnusedBackend Reason = "UnusedBackend"
+	// ReasonUnreachableRules: a rule gets no requests, since others that come first match all of them.
+	ReasonUnreachableRules Reason = "UnreachableRules"
 )
 
 // Invalid returns the parts of the filters that cannot be carried out, "" if there are none.

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"unicode"
 )
 
 // MinValue is the length in bytes up to which a value may be compared with any expression.
@@ -78,4 +79,60 @@ func (e Expression) Prefix() string {
 		}
 	}
 	return prefix
+}
+
+// Literal returns the one text that the expression matches, false if there are others, or it is not certain.
+func (e Expression) Literal() (string, bool) { return literal(parts(e.parsed)) }
+
+// Open returns the beginning of the texts that the expression matches, and whether these are all that begin so.
+func (e Expression) Open() (string, bool) {
+	all := parts(e.parsed)
+	last := len(all) - 1
+	if last < 0 || all[last].Op != syntax.OpStar {
+		return "", false
+	}
+	if of := all[last].Sub[0].Op; of != syntax.OpAnyChar && of != syntax.OpAnyCharNotNL {
+		return "", false
+	}
+	return literal(all[:last])
+}
+
+// parts returns what the texts of an expression consist of, one after the other. Those that are matched as a whole need
+// no anchors at their ends.
+func parts(e *syntax.Regexp) []*syntax.Regexp {
+	all := flat(e)
+	if len(all) > 0 && all[0].Op == syntax.OpBeginText {
+		all = all[1:]
+	}
+	if last := len(all) - 1; last >= 0 && all[last].Op == syntax.OpEndText {
+		all = all[:last]
+	}
+	return all
+}
+
+func flat(e *syntax.Regexp) []*syntax.Regexp {
+	switch e.Op { //nolint:exhaustive // all others are parts themselves
+	case syntax.OpConcat, syntax.OpCapture:
+		var all []*syntax.Regexp
+		for _, sub := range e.Sub {
+			all = append(all, flat(sub)...)
+		}
+		return all
+	case syntax.OpEmptyMatch:
+		return nil
+	}
+	return []*syntax.Regexp{e}
+}
+
+// literal returns the text that parts consist of, false if there may be others. Above ASCII, a byte has other bytes as
+// text.
+func literal(parts []*syntax.Regexp) (string, bool) {
+	text := ""
+	for _, part := range parts {
+		if part.Op != syntax.OpLiteral || part.Flags&syntax.FoldCase != 0 {
+			return "", false
+		}
+		text += string(part.Rune)
+	}
+	return text, !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }

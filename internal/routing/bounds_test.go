@@ -81,7 +81,7 @@ func TestTooManySteps(t *testing.T) {
 		if got := strings.Join(slices.Collect(routesOf(refused)), ","); got != test.want {
 			t.Errorf("%s: rules of %q are refused, want of %q", name, got, test.want)
 		}
-		if again := routing.Problems(source.Translate(&appv1.Gateway{Spec: *spec}), filters.Problem); !reflect.DeepEqual(again, problems) {
+		if again := (&routing.Compiler{Check: filters.Problem}).Problems(source.Translate(&appv1.Gateway{Spec: *spec})); !reflect.DeepEqual(again, problems) {
 			t.Errorf("%s: without the table, the problems are %v, want %v", name, again, problems)
 		}
 		for route, n := range refused {

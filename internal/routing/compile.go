@@ -26,6 +26,8 @@ func Compile(gateway *model.Gateway, check Check) (Table, []Problem) {
 type Compiler struct {
 	// Check is asked about each rule.
 	Check Check
+	// MostCompared is how many entries, at all listeners and hostnames, Unreachable compares; 0: a quarter of a million.
+	MostCompared int
 	// listeners, without their origins and filters, and routes are those of the last Gateway. filters are those of
 	// listeners, by name: equal filters are the same pointer, even from one Gateway to the next.
 	listeners []model.Listener
@@ -39,6 +41,9 @@ type Compiler struct {
 	parts map[hostID][]part
 	hosts map[string]tree.Map[*Host]
 	uses  uses
+	// generation counts how often other listeners, or other refused entries, made all of it another one.
+	generation  int
+	unreachable unreachable
 }
 
 // hostID is a listener and a hostname of routes.
@@ -66,6 +71,8 @@ type compiledRoute struct {
 	problems []Problem
 	// steps bound what it takes to compare a request with the entries.
 	steps float64
+	// compared are the forms of the entries, once they are needed.
+	compared []*form
 }
 
 // Compile is the function Compile with a memory.
@@ -87,12 +94,8 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	return table, c.allProblems(gateway)
 }
 
-// Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries.
-func Problems(gateway *model.Gateway, check Check) []Problem {
-	return (&Compiler{Check: check}).Problems(gateway)
-}
-
-// Problems returns those of Compile, without a table. A Compiler is for one of both.
+// Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries. A
+// Compiler is for one of both.
 func (c *Compiler) Problems(gateway *model.Gateway) []Problem {
 	c.update(gateway)
 	return c.allProblems(gateway)
@@ -131,7 +134,12 @@ func (c *Compiler) update(gateway *model.Gateway) (changed []changedRoute, isNew
 		changed = append(changed, one)
 	}
 	c.routes = gateway.Routes
-	return changed, c.bounds.refuse(c) || isNew
+	refused := c.bounds.refused
+	someRefused := c.bounds.refuse(c)
+	if isNew || !maps.Equal(refused, c.bounds.refused) {
+		c.generation++
+	}
+	return changed, someRefused || isNew
 }
 
 // updateListeners takes in listeners and their filters, and reports whether these are others than before.
@@ -329,7 +337,11 @@ func (e *Entry) samePath(other *Entry) bool {
 	return e.PathType == other.PathType && e.Path == other.Path
 }
 
-func compareEntries(a, b Entry) int {
+func compareEntries(a, b Entry) int { return a.compare(&b) }
+
+// compare orders the entries of a hostname by precedence.
+func (e *Entry) compare(other *Entry) int {
+	a, b := e, other
 	order := cmp.Compare(a.PathType, b.PathType)
 	if a.PathType != Regex && order == 0 {
 		order = cmp.Or(cmp.Compare(len(b.Path), len(a.Path)), cmp.Compare(a.Path, b.Path))
@@ -340,7 +352,7 @@ func compareEntries(a, b Entry) int {
 		cmp.Compare(len(b.Query), len(a.Query)))
 }
 
-func hasMethod(e Entry) int {
+func hasMethod(e *Entry) int {
 	if e.Method == "" {
 		return 0
 	}

@@ -263,7 +263,7 @@ func TestCompileProblems(t *testing.T) {
 			if _, got := routingtest.Compile(spec); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
-			if got := routing.Problems(source.Translate(&appv1.Gateway{Spec: *spec}), filters.Problem); !reflect.DeepEqual(got, test.want) {
+			if got := (&routing.Compiler{Check: filters.Problem}).Problems(source.Translate(&appv1.Gateway{Spec: *spec})); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("without the table, got %+v, want %+v", got, test.want)
 			}
 		})
@@ -347,7 +347,7 @@ func TestProblemsOfATableTooLarge(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	problems := routing.Problems(source.Translate(&appv1.Gateway{Spec: spec}), filters.Problem)
+	problems := (&routing.Compiler{Check: filters.Problem}).Problems(source.Translate(&appv1.Gateway{Spec: spec}))
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; len(problems) > 0 || allocated > 8<<20 {
 		t.Errorf("%d bytes for the problems %v", allocated, problems)

@@ -17,7 +17,7 @@ func (c *attachedRoute) compile(check Check) {
 		rule, sessions := c.compileRule(i, check)
 		for j := range c.Rules[i].Matches {
 			entry, err := compileMatch(&c.Rules[i].Matches[j])
-			entry.Rule = rule
+			entry.Rule, entry.Match = rule, j
 			switch {
 			case err == nil:
 				c.entries = appendWithSessions(c.entries, entry, sessions)

@@ -92,6 +92,8 @@ type Entry struct {
 	Headers, Query []Condition
 	// Session is the name of a cookie that a request has to have; "": none. It does not count for precedence.
 	Session string
+	// Match is the index of the match in the rule, from 0.
+	Match int
 	// Rule is what happens to the request. Several entries share one.
 	Rule *Rule
 	// steps bounds the steps of its regular expressions for values of regex.MinValue bytes.

@@ -17,6 +17,9 @@ const (
 	// ConditionShadow names filters that refuse nothing because they are in shadow. It is there only if there are some,
 	// and also on Gateways and routes of the Gateway API.
 	ConditionShadow = "Shadow"
+	// ConditionUnreachableRules names rules that get no requests, since others come first. It is there only if there are
+	// some, and also on routes of the Gateway API.
+	ConditionUnreachableRules = "UnreachableRules"
 )
 
 // GatewayStatus is what was observed of a Gateway.

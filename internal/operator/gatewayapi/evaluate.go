@@ -207,7 +207,7 @@ func (c *Controller) result(seen *observed, isAll bool) *evaluation {
 }
 
 // compile compiles the models of data planes, and adds the routes to objects that it finds something else wrong with
-// than before.
+// than before, or that get no requests by other rules.
 func (c *Controller) compile(translated *source.Result, objects map[source.Object]bool) {
 	compilers := map[source.Parent]*compiled{}
 	for parent, plane := range translated.Planes {
@@ -216,7 +216,7 @@ func (c *Controller) compile(translated *source.Result, objects map[source.Objec
 			compiler = &compiled{Compiler: routing.Compiler{Check: filters.Problem}}
 		}
 		before := compiler.problems
-		compiler.problems = source.ProblemsByRoute(compiler.Problems(plane), plane.Problems)
+		compiler.problems = source.ProblemsByRoute(slices.Concat(compiler.Problems(plane), compiler.Unreachable()), plane.Problems)
 		for _, problems := range []map[source.Object][]model.Problem{before, compiler.problems} {
 			for route := range problems {
 				if !slices.Equal(before[route], compiler.problems[route]) {

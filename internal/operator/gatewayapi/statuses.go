@@ -228,7 +228,7 @@ func merge(conditions *[]metav1.Condition, wanted []metav1.Condition, now metav1
 var ownConditions = []string{
 	string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerConditionProgrammed),
 	string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerConditionConflicted),
-	string(gatewayv1.RouteConditionPartiallyInvalid), appv1.ConditionShadow,
+	string(gatewayv1.RouteConditionPartiallyInvalid), appv1.ConditionShadow, appv1.ConditionUnreachableRules,
 }
 
 // maxConditions is the most that the schemas of all kinds take.

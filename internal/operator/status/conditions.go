@@ -93,6 +93,12 @@ const (
 	ReasonShadow = "Shadow"
 )
 
+// The reasons of the condition UnreachableRules.
+const (
+	// ReasonUnreachableRules: rules get no requests, since others that come first match all of them.
+	ReasonUnreachableRules = string(model.ReasonUnreachableRules)
+)
+
 // awaited are the reasons of conditions that are False on the way to True: nobody has to act.
 var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
 

@@ -124,3 +124,16 @@ func TestManyRoutesWithProblems(t *testing.T) {
 		t.Errorf("got %d routes, the first is %+v", len(routes), routes[0])
 	}
 }
+
+// TestUnreachableRules: rules that get no requests are named by a condition of their own, and the routes are accepted.
+func TestUnreachableRules(t *testing.T) {
+	observed := Observed{Unreachable: []model.Problem{{RouteKind: source.HTTPRoute, Route: "b", Message: "rules[0] gets no requests"}}}
+	conditions := Compute(newGateway(withRoute("a"), withRoute("b")), observed, now).Conditions
+	const want = `UnreachableRules=True UnreachableRules: route "b": rules[0] gets no requests`
+	if got := conditionsOf(conditions); !strings.HasSuffix(got, want) || !meta.IsStatusConditionTrue(conditions, appv1.ConditionAccepted) {
+		t.Errorf("got %q, want %q at the end", got, want)
+	}
+	if got := meta.FindStatusCondition(Compute(newGateway(withRoute("a")), Observed{}, now).Conditions, appv1.ConditionUnreachableRules); got != nil {
+		t.Errorf("there is %v without such rules", got)
+	}
+}

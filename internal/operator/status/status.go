@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,8 @@ type Observed struct {
 	Problems []model.Problem
 	// WithoutHTTP3 are the ports that have no HTTP/3 though the spec asks for it, with reasons.
 	WithoutHTTP3 []string
+	// Unreachable are the rules that get no requests.
+	Unreachable []model.Problem
 	// Backends are the Services named by routes that exist, by name.
 	Backends map[string]*corev1.Service
 	// Service is the Gateway's own Service; nil if it does not exist.
@@ -60,7 +63,7 @@ type ChildFailure struct {
 func (o *Observed) service(name string) (*corev1.Service, bool) { return o.Backends[name], true }
 
 // Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs, Programmed and
-// Ready, in this order, and Shadow if filters are in shadow. Conditions that change their status get the time now. The
+// Ready, in this order, Shadow if filters are in shadow, and UnreachableRules if rules get no requests. Conditions that change their status get the time now. The
 // others keep the time in the Gateway's own status.
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
@@ -87,6 +90,13 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	}
 	if shadow := filtersInShadow(gateway, observed.Routes); len(shadow) > 0 {
 		conditions = append(conditions, isTrue(appv1.ConditionShadow, ReasonShadow, "what these would refuse is let through: "+list(shadow)))
+	}
+	if len(observed.Unreachable) > 0 {
+		var rules []string
+		for _, problem := range observed.Unreachable {
+			rules = append(rules, fmt.Sprintf("%s %q: %s", called[problem.RouteKind], problem.Route, problem.Message))
+		}
+		conditions = append(conditions, isTrue(appv1.ConditionUnreachableRules, ReasonUnreachableRules, list(rules)))
 	}
 	for _, c := range conditions {
 		at.set(&status.Conditions, gateway.Status.Conditions, c)

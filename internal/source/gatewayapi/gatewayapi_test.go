@@ -217,7 +217,8 @@ func describePlanes(b *strings.Builder, result *gatewayapi.Result) []model.Probl
 		plane := result.Planes[parent]
 		fmt.Fprintf(b, "%s %s/%s\n", parent.Group, parent.Namespace, parent.Name)
 		describePlane(b, plane)
-		problems = append(problems, routing.Problems(plane, filters.Problem)...)
+		compiler := &routing.Compiler{Check: filters.Problem}
+		problems = slices.Concat(problems, compiler.Problems(plane), compiler.Unreachable())
 	}
 	b.WriteString("\n")
 	describeDataPlanes(b, result)

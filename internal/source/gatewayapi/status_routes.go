@@ -24,9 +24,13 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 			dropped = append(dropped, fmt.Sprintf("rules[%d]: %s", i, refused))
 		}
 	}
+	unreachable := map[*plane][]string{}
 	for _, a := range r.attachments {
 		for _, problem := range t.compiling(a.parent.plane.parent, r.id) {
-			if !slices.Contains(dropped, problem.Message) {
+			switch rules := unreachable[a.parent.plane]; {
+			case problem.Reason == model.ReasonUnreachableRules && !slices.Contains(rules, problem.Message):
+				unreachable[a.parent.plane] = append(rules, problem.Message)
+			case problem.Reason != model.ReasonUnreachableRules && !slices.Contains(dropped, problem.Message):
 				dropped = append(dropped, problem.Message)
 			}
 		}
@@ -56,6 +60,11 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 		if len(shadow) > 0 {
 			conditions = append(conditions, inShadow(generation, strings.Join(shadow, "; ")))
 		}
+		if rules := unreachable[a.parent.plane]; len(rules) > 0 {
+			c := condition(appv1.ConditionUnreachableRules, generation, verdict{})
+			c.Message = unreachableText(rules)
+			conditions = append(conditions, c)
+		}
 		if a.accepted.reason == "" {
 			pending := t.pending(a.parent.plane, t.needsAt(a, r))
 			conditions = append(conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, pending))
@@ -63,6 +72,16 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 		parents = append(parents, gatewayv1.RouteParentStatus{ParentRef: a.ref, ControllerName: ControllerName, Conditions: conditions})
 	}
 	return parents
+}
+
+// maxUnreachable is how many rules a message names.
+const maxUnreachable = 8
+
+func unreachableText(rules []string) string {
+	if more := len(rules) - maxUnreachable; more > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(rules[:maxUnreachable], "; "), more)
+	}
+	return strings.Join(rules, "; ")
 }
 
 // conditionsAt returns the conditions that a route has at a parent.

@@ -194,7 +194,7 @@ func Examine(gateway *appv1.Gateway) []Finding {
 		})
 	}
 	for _, c := range gateway.Status.Conditions {
-		isNoted := c.Type == appv1.ConditionShadow || c.Reason == status.ReasonUnusedBackend || c.Reason == status.ReasonWithoutHTTP3 ||
+		isNoted := c.Type == appv1.ConditionShadow || c.Type == appv1.ConditionUnreachableRules || c.Reason == status.ReasonUnusedBackend || c.Reason == status.ReasonWithoutHTTP3 ||
 			c.Reason == status.ReasonAddressNotAssigned && c.Type == appv1.ConditionProgrammed
 		if isNoted && c.Status == metav1.ConditionTrue {
 			findings = append(findings, Finding{Level: Warning, About: about, Says: c.Message})

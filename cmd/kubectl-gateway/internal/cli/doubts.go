@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/login"
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -14,7 +15,7 @@ import (
 
 // Doubts returns what the Gateway asks for and hardly means, as far as the proxies would do it.
 func (s *Site) Doubts(table routing.Table) []string {
-	return slices.Concat(s.missingServices(table), s.ruleDoubts(), s.Model().WithoutHTTP3(), lostCallbacks(&table))
+	return slices.Concat(s.missingServices(table), s.unreachable(), s.ruleDoubts(), s.Model().WithoutHTTP3(), lostCallbacks(&table))
 }
 
 // missingServices names Services that the files lack, though they have others of that namespace.
@@ -41,6 +42,23 @@ func (s *Site) missingServices(table routing.Table) []string {
 			all = append(all, fmt.Sprintf("Service %s/%s is not in the files, though others of its namespace are (there is %[1]s/%[3]s): "+
 				"correct the name or add it, else its requests are answered with 500", backend.Namespace, backend.Service, near))
 		}
+	}
+	return all
+}
+
+// Compiler returns one that has compiled the Gateway.
+func (s *Site) Compiler() *routing.Compiler {
+	compiler := &routing.Compiler{Check: filters.Problem}
+	compiler.Problems(s.Model())
+	return compiler
+}
+
+// unreachable names the rules that get no requests.
+func (s *Site) unreachable() []string {
+	var all []string
+	for _, problem := range s.Compiler().Unreachable() {
+		of := model.Route{Origin: problem.Origin, Kind: problem.RouteKind, Name: problem.Route}
+		all = append(all, called(&of)+": "+problem.Message)
 	}
 	return all
 }

@@ -53,6 +53,10 @@ spec:
 			add:  "---\n{apiVersion: app.example.com/v1, kind: GatewayConfig, metadata: {name: c, namespace: demo}, spec: {maxRequestBytes: 1}}\n",
 			code: 3, want: "GatewayConfig demo/c has no effect: no Gateway and no GatewayClass names it in a parametersRef\n",
 		},
+		"a rule that gets no requests": {
+			add:  "---\n{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: s, namespace: demo}, spec: {parentRefs: [{name: edge}], rules: [{backendRefs: [{name: api, port: 80}]}]}}\n",
+			code: 3, want: "warning: demo/edge: HTTPRoute demo/s: rules[0] gets no requests: HTTPRoute demo/r rules[0] comes first and gets all of them\n",
+		},
 		"an object twice": {
 			add:  "---\n{apiVersion: v1, kind: Service, metadata: {name: api, namespace: demo}, spec: {ports: [{port: 80}]}}\n",
 			code: 3, want: "Service demo/api is also in ",

@@ -65,7 +65,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{[]string{"http://a.test/api"}, 0, []string{"listener  any: HTTP on port 80\nroute     web rules[4]: path prefix /api\nbackend   100% to Service api port 80, endpoints not known\n",
 			"not       listener narrow\n            because its hostname is *.b.test\n", "not       route web rules[2]: path prefix /none\n            because the path is /api\n"}},
-		{[]string{"http://a.test/web"}, 0, []string{"route     web rules[4]: path prefix /web\n", "not       route late rules[0]: path prefix /web\n            because route web rules[4] has the same match, and comes first\n"}},
+		{[]string{"http://a.test/web"}, 0, []string{"route     web rules[4]: path prefix /web\n", "not       route late rules[0]: path prefix /web\n            because route web rules[4] comes first and gets all of its requests\n"}},
 		{[]string{"x.b.test/api"}, 0, []string{"listener  narrow: HTTP on port 80, for *.b.test\n"}},
 		{[]string{"http://a.test/api/v1?q=b", "-H", "x: b"}, 0, []string{"because the method is GET; the header x is \"b\"; the query \"q=b\" does not have q=a\n", "rules[4]"}},
 		{[]string{"http://a.test/api/v1/x?q=%61", "-X", "POST", "-H", "x: aa"}, 0, []string{

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -214,37 +213,23 @@ func (e *Explanation) passBy(listener *routing.Listener, met *routing.Entry, r r
 	}
 }
 
-// outrun returns the rules with the same match as the one that gets a request. A table lacks them, so each is compiled
-// alone.
+// outrun returns the matches that the request meets, too, and of which the rule that gets it takes all requests.
 func outrun(site *cli.Site, got routing.Match, r routing.Request) []Passed {
 	if got.Entry == nil || got.Rule.Route == "" {
 		return nil
 	}
+	path, _ := routing.CanonicalPath(r.Path)
 	var later []Passed
-	for route := range site.Model().Routes.Values() {
-		for i := range route.Rules {
-			if route.Kind == got.Rule.Kind && route.Name == got.Rule.Route && i == got.Rule.Index {
-				continue
-			}
-			one, alone := *site.Model(), *route
-			alone.Rules = route.Rules[i : i+1]
-			one.Routes = tree.Of(map[string]*model.Route{"": &alone})
-			table, _ := routing.Compile(&one, filters.Problem)
-			if other, ok := table.Match(r); ok && other.Listener == got.Listener && isSameMatch(other.Entry, got.Entry) {
-				later = append(later, Passed{
-					What: fmt.Sprintf("route %s rules[%d]: %s", route.Name, i, describe(other.Entry)),
-					Why:  fmt.Sprintf("route %s rules[%d] has the same match, and comes first", got.Rule.Route, got.Rule.Index),
-				})
-			}
+	for _, taken := range site.Compiler().Taken() {
+		by := taken.By
+		if by == nil || taken.Listener != got.Listener || by.Kind != got.Rule.Kind || by.Route != got.Rule.Route || by.Index != got.Rule.Index {
+			continue
+		}
+		if len(failures(taken.Entry, r, path).texts) == 0 {
+			later = append(later, Passed{what(taken.Entry), fmt.Sprintf("route %s rules[%d] comes first and gets all of its requests", by.Route, by.Index)})
 		}
 	}
 	return later
-}
-
-// isSameMatch reports whether two entries are for the same requests.
-func isSameMatch(a, b *routing.Entry) bool {
-	return a.Hostname == b.Hostname && a.PathType == b.PathType && a.Path == b.Path && a.Method == b.Method && a.Session == b.Session &&
-		slices.Equal(a.Headers, b.Headers) && slices.Equal(a.Query, b.Query)
 }
 
 // maxHosts is how many hosts a message names.

@@ -1,0 +1,190 @@
+package routing
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"gateway/internal/model"
+)
+
+// group are entries that can get the same requests.
+type group struct {
+	id hostID
+	// buckets are entries by their paths, and hostnames counts those of routes.
+	buckets   map[pathOf]*bucket
+	hostnames map[string]int
+	// expressions are the first entries with one for paths, open those whose expression is for all paths that begin with a
+	// text, and literals counts those for a single path.
+	expressions, open []*placed
+	literals          int
+}
+
+// bucket are the entries of a path, in the order in which requests meet them.
+type bucket struct {
+	group *group
+	pathOf
+	entries []*placed
+	taken   []takenMatch
+	// isWide reports whether an entry is new, or gone, that may take requests of other paths.
+	isWide bool
+}
+
+// pathOf is a path and how it is compared.
+type pathOf struct {
+	kind PathType
+	path string
+}
+
+// placed is an entry of a route at a hostname.
+type placed struct {
+	key, hostname string
+	index         int
+	route         *attachedRoute
+	form          *form
+}
+
+// compare orders entries as requests meet them.
+func (p *placed) compare(other *placed) int {
+	if p.hostname != other.hostname {
+		return model.CompareHostnames(p.hostname, other.hostname)
+	}
+	return cmp.Or(p.form.compare(other.form.Entry), strings.Compare(p.key, other.key), cmp.Compare(p.index, other.index))
+}
+
+// isWide reports whether any edit may matter to entries of all paths.
+func (g *group) isWide() bool { return len(g.hostnames) > 1 || g.literals > 0 }
+
+func (g *group) add(c *Compiler, key, hostname string, route *attachedRoute, touched map[*bucket]bool) {
+	for i, form := range route.forms() {
+		if form == nil {
+			continue
+		}
+		if c.bounds.refused[refusal{hostname, &route.entries[i]}] {
+			entry := closed(route.entries[i])
+			form = newForm(&entry)
+		}
+		b := g.buckets[pathOf{form.PathType, form.Path}]
+		if b == nil {
+			b = &bucket{group: g, pathOf: pathOf{form.PathType, form.Path}}
+			g.buckets[b.pathOf] = b
+		}
+		entry := &placed{key, hostname, i, route, form}
+		at, _ := slices.BinarySearchFunc(b.entries, entry, (*placed).compare)
+		b.entries = slices.Insert(b.entries, at, entry)
+		g.count(b, entry, 1)
+		touched[b] = true
+	}
+}
+
+func (g *group) remove(key, hostname string, route *compiledRoute, touched map[*bucket]bool) {
+	for i, form := range route.forms() {
+		if form == nil {
+			continue
+		}
+		b := g.buckets[pathOf{form.PathType, form.Path}]
+		at := slices.IndexFunc(b.entries, func(p *placed) bool { return p.key == key && p.hostname == hostname && p.index == i })
+		g.count(b, b.entries[at], -1)
+		b.entries = slices.Delete(b.entries, at, at+1)
+		touched[b] = true
+	}
+}
+
+func (g *group) count(b *bucket, entry *placed, n int) {
+	if g.hostnames[entry.hostname] += n; g.hostnames[entry.hostname] == 0 {
+		delete(g.hostnames, entry.hostname)
+		b.isWide = true
+	}
+	b.isWide = b.isWide || entry.form.path.isOpen || len(g.hostnames) > 1
+	if b.kind == Regex && !entry.form.path.Regex {
+		g.literals += n
+		b.isWide = true
+	}
+}
+
+// mostCompared is how many entries of one kind an entry is compared with, beside those with the same conditions or with
+// none: without a limit, thousands of them would take the square of the time.
+const mostCompared = 100
+
+// findExpressions finds the first entries that may take requests of other paths.
+func (g *group) findExpressions() {
+	g.expressions, g.open = nil, nil
+	for path, b := range g.buckets {
+		if path.kind == Regex {
+			g.expressions = append(g.expressions, b.entries...)
+		}
+	}
+	slices.SortFunc(g.expressions, (*placed).compare)
+	for _, entry := range g.expressions {
+		if entry.form.path.isOpen && len(g.open) < mostCompared {
+			g.open = append(g.open, entry)
+		}
+	}
+	g.expressions = g.expressions[:min(len(g.expressions), mostCompared)]
+}
+
+// each calls f with each entry, and with the first one that comes before and takes all its requests, nil if there is
+// none.
+func (b *bucket) each(f func(of, by *placed)) {
+	others := b.others()
+	same, loose := map[string]*placed{}, []*placed(nil)
+	for _, entry := range b.entries {
+		var by *placed
+		consider := func(other *placed) {
+			if other != nil && (by == nil || other.compare(by) < 0) && other.compare(entry) < 0 && other.form.takes(entry.form) {
+				by = other
+			}
+		}
+		consider(same[entry.form.conditions])
+		consider(same[""])
+		for _, other := range loose {
+			consider(other)
+		}
+		for _, other := range others {
+			consider(other)
+		}
+		f(entry, by)
+		if same[entry.form.conditions] == nil {
+			same[entry.form.conditions] = entry
+		}
+		isLoose := entry.form.hasExpressions || len(b.group.hostnames) > 1
+		if isLoose && entry.form.conditions != "" && len(loose) < mostCompared {
+			loose = append(loose, entry)
+		}
+	}
+}
+
+// others returns the entries of other paths that may take requests of this one.
+func (b *bucket) others() []*placed {
+	if len(b.entries) == 0 {
+		return nil
+	}
+	of, isAlone := b.entries[0].form, len(b.group.hostnames) == 1
+	if b.kind == Exact && isAlone {
+		return nil
+	}
+	all := slices.Clone(b.group.open)
+	at := func(kind PathType, path string) {
+		if other := b.group.buckets[pathOf{kind, path}]; other != nil && other != b {
+			all = append(all, other.entries[:min(len(other.entries), mostCompared)]...)
+		}
+	}
+	within := b.path + "/"
+	isOne := b.kind == Regex && !of.path.Regex
+	switch {
+	case isOne:
+		at(Exact, of.path.Value)
+		within = of.path.Value + "/"
+	case b.kind == Regex:
+		within = of.path.begin
+	}
+	for i := range within {
+		if within[i] == '/' && !isAlone {
+			at(Prefix, within[:i+1])
+		}
+	}
+	if b.kind == Exact || isOne {
+		all = append(all, b.group.expressions...)
+	}
+	return all
+}
