@@ -139,8 +139,8 @@ func TestClaimsOfSessions(t *testing.T) {
 	g.expect(503, "/staff", strings.Replace(cookie(token), login.SessionCookie, login.TokensCookie, 1))
 }
 
-// TestSessionsGoOn: a session that should be renewed goes on while nobody renews it. One that has ended does not, nor do
-// logouts.
+// TestSessionsGoOn: a session that should be renewed goes on while nobody renews it. One that has ended does not, nor
+// do logouts.
 func TestSessionsGoOn(t *testing.T) {
 	t.Parallel()
 	g := startLogins(t)

@@ -73,8 +73,8 @@ var oidc = filter{
 	},
 }
 
-// isMissing reports whether users of a rule log in, and their sessions never have a claim: nobody could tell it from one
-// that the ID token lacks, so that a rule which denies it would not apply.
+// isMissing reports whether users of a rule log in, and their sessions never have a claim: nobody could tell it from
+// one that the ID token lacks, so that a rule which denies it would not apply.
 func isMissing(rule *routing.Rule, claim string) bool {
 	return rule.OIDC != nil && slices.Contains(login.OfTokens, ClaimNames(claim)[0])
 }
