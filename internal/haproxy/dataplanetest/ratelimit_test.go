@@ -67,7 +67,7 @@ func TestRateLimits(t *testing.T) {
 		{"clients of IPv6", []string{"/client X-Forwarded-For: 2001:db8::1", "/client X-Forwarded-For: 2001:db8::ffff:1"}, []string{"/client X-Forwarded-For: 2001:db8:0:1::1"}},
 		{"headers", []string{"/header X-Key: one", "/header x-key: one"}, []string{"/header X-Key: One"}},
 		{"repeated headers", []string{"/header X-Key: a\r\nX-Key: b", "/header"}, []string{"/header X-Key: b"}},
-		{"cookies", []string{"/cookie Cookie: id=a; b=1", "/cookie Cookie: b=2; id=a"}, []string{"/cookie Cookie: id=b", "/cookie"}},
+		{"cookies", []string{"/cookie Cookie: id=a; b=1", "/cookie Cookie: b=2; id=a", "/cookie Cookie: c=3, id=z; id=a"}, []string{"/cookie Cookie: id=b", "/cookie"}},
 		{"cookies with a dot", []string{"/dots Cookie: connect.sid=a; connect=b", "/dots Cookie: connect.sid=a"}, []string{"/dots Cookie: connect.sid=b"}},
 		{"paths", []string{"/path/a?x=1", "/path/%61?x=2"}, []string{"/path/b"}},
 		{"a rule", []string{"/rule/a", "/rule/b X-Key: b"}, nil},

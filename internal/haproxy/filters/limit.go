@@ -219,12 +219,14 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 	}
 	for _, value := range slices.Sorted(maps.Keys(limits)) {
 		name := ir.Quote(limits[value].Name, ir.InName)
-		set := "http-request set-var(" + counted + ") req.%[1]s(" + name + ") if " + is(by, value) + " { req.%[1]s_cnt(" + name + ") eq 1 }"
 		switch limits[value].Key {
 		case model.ByHeader:
-			lines = append(lines, fmt.Sprintf(set, "fhdr"))
+			lines = append(lines, "http-request set-var("+counted+") req.fhdr("+name+") if "+is(by, value)+" { req.fhdr_cnt("+name+") eq 1 }")
 		case model.ByCookie:
-			lines = append(lines, fmt.Sprintf(set, "cook"))
+			place := model.CredentialPlace{In: model.InCookie, Name: limits[value].Name}
+			part := partOf(place)
+			lines = append(lines, crumbLines(map[string]model.CredentialPlace{value: place})...)
+			lines = append(lines, "http-request set-var("+counted+") "+inQuotes(part.text+",regsub('"+part.one()+`','\1')`)+" if "+is(by, value)+" { "+part.text+" -m reg '"+part.one()+"' }")
 		case model.ByClient:
 			lines = append(lines, "http-request set-var("+counted+") "+ClientLog+" if "+is(by, value))
 		case model.ByClaim:
