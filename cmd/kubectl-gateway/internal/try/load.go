@@ -3,6 +3,7 @@ package try
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -21,6 +22,9 @@ import (
 
 // privileged is the first port that everybody may bind.
 const privileged = 1024
+
+// maxPort is the last port that there is.
+const maxPort = 1<<16 - 1
 
 // load reads the files. It completes what they lack: moved ports, Services, certificates.
 func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort) (*objects, error) {
@@ -60,8 +64,11 @@ func (o *objects) addEndpoints(site *cli.Site, table routing.Table, addresses ma
 			proxied[policy.Backup] = proxied[backend]
 		}
 	}
+	unused := maps.Clone(addresses)
 	for _, backend := range all {
-		address, chosen := addresses[fmt.Sprintf("%s:%d", backend.Service, backend.Port)]
+		key := fmt.Sprintf("%s:%d", backend.Service, backend.Port)
+		address, chosen := addresses[key]
+		delete(unused, key)
 		name := types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}
 		switch {
 		case !site.Backend(backend, nil).Exists: // nor does it in a cluster
@@ -71,6 +78,10 @@ func (o *objects) addEndpoints(site *cli.Site, table routing.Table, addresses ma
 		case len(o.slices[name]) == 0:
 			o.builtIn = append(o.builtIn, builtIn{backend, proxied[backend]})
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(unused)) {
+		o.doubts = append(o.doubts, fmt.Sprintf("--endpoint %s=%s has no effect: no rule sends requests to this Service and port", key, unused[key]))
+		o.hasWarnings = true
 	}
 }
 
@@ -133,6 +144,9 @@ func (o *objects) movePorts(offset int32) error {
 		port := &o.gateway.Listeners[i].Port
 		if *port >= privileged || offset == 0 {
 			continue
+		}
+		if moved := *port + offset; moved > maxPort || moved <= 0 {
+			return cli.Usagef("listener %s: port %d would become %d, which is no port: choose another --port-offset", o.gateway.Listeners[i].Name, *port, moved)
 		}
 		if used[*port+offset] {
 			return cli.Usagef("listener %s: port %d would become %d, which another listener has: choose another --port-offset",

@@ -71,6 +71,7 @@ func TestOnce(t *testing.T) {
 	once("--request", "ftp://shop.example.com", "--expect", "200").Want(t, cli.ExitUsage, "GET http://shop.example.com/cart")
 	once("--expect", "200").Want(t, cli.ExitUsage)
 	once("--endpoint", "cart=127.0.0.1:1").Want(t, cli.ExitUsage, "cart:80")
+	once("--endpoint", "card:80=127.0.0.1:1").Want(t, cli.ExitNo, "--endpoint card:80=127.0.0.1:1 has no effect: no rule sends requests to this Service and port\n")
 	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:"+plain+"/cart", "--expect", "503").Want(t, 0)
 }
 
@@ -123,6 +124,7 @@ func TestPrivilegedPorts(t *testing.T) {
 	}
 	file = clitest.WriteFile(t, "clash.yaml", ports(shop, "80", "16880"))
 	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "16800").Want(t, cli.ExitUsage, "choose another --port-offset")
+	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "65500").Want(t, cli.ExitUsage, "port 80 would become 65580, which is no port: choose another --port-offset")
 }
 
 // TestGatewayAPI: a Gateway of the Gateway API runs with its HTTPRoutes, and with what it has in other namespaces.
