@@ -28,7 +28,11 @@ func (s *session) welcome() {
 	s.log.say("Gateway %s/%s runs here:", s.objects.namespace, s.objects.name)
 	for i := range s.objects.gateway.Listeners {
 		listener := &s.objects.gateway.Listeners[i]
-		s.log.say("  %-12s %s", listener.Name, s.objects.url(listener))
+		where := s.objects.url(listener)
+		if s.objects.unserved[listener.Name] {
+			where = "not served: a certificate or CA cannot be used, see below"
+		}
+		s.log.say("  %-12s %s", listener.Name, where)
 	}
 	for _, backend := range s.objects.builtIn {
 		s.log.say("Service %s has no endpoints here: the built-in backend answers", backend.Backend)

@@ -111,7 +111,14 @@ func (o *objects) addProblems(site *cli.Site, table routing.Table, refused []mod
 	o.doubts = site.Doubts(table)
 	o.hasWarnings = len(site.Ignored)+len(o.doubts) > 0
 	o.problems = slices.Concat(site.Problems(table, refused), site.MissingKeys(table, true))
-	for _, problem := range agent.CheckFiles(&table, o.namespace, o.secrets, o.configMaps, time.Now()).Problems {
+	usable := agent.CheckFiles(&table, o.namespace, o.secrets, o.configMaps, time.Now())
+	o.unserved = map[string]bool{}
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		lacksAuthority := func(name string) bool { return usable.Authorities[name] == nil }
+		o.unserved[listener.Name] = listener.TLS != nil && (len(usable.Certificates[listener.Name]) == 0 || slices.ContainsFunc(listener.TLS.ClientCAs, lacksAuthority))
+	}
+	for _, problem := range usable.Problems {
 		if !slices.Contains(o.problems, problem.Message) {
 			o.problems = append(o.problems, problem.Message)
 		}

@@ -34,6 +34,8 @@ type objects struct {
 	// reports whether there is a doubt about the Gateway or the files.
 	problems, doubts []string
 	hasWarnings      bool
+	// unserved are the listeners whose certificates or CAs cannot be used.
+	unserved map[string]bool
 	// absent says which programs of proxy pods rules need. None of them runs here.
 	absent []string
 	// services and slices are those of the files, and others where the files have none, by name.

@@ -441,3 +441,12 @@ func (o *output) expect(t *testing.T, pattern string) {
 		}
 	}
 }
+
+// TestUnservedListener: a listener that is not served is not listed with an address.
+func TestUnservedListener(t *testing.T) {
+	t.Parallel()
+	plain, secure := freePort(t), freePort(t)
+	text := strings.Replace(ports(shop, plain, secure), "certificateRefs: [{name: shop}]", "certificateRefs: [{name: shop}], clientValidation: {caCertificateRefs: [{name: ca}]}", 1)
+	result := clitest.RunUntil(t, "Ctrl-C ends it", "", "try", "-f", clitest.WriteFile(t, "shop.yaml", text))
+	result.Want(t, result.Code, "  http         curl --resolve", "  https        not served: a certificate or CA cannot be used, see below\n")
+}
