@@ -3,6 +3,7 @@ package certificates
 import (
 	"bytes"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"time"
@@ -24,14 +25,14 @@ func ParseRevocations(content []byte, authorities []*x509.Certificate) (lists []
 		if block, content = pem.Decode(content); block == nil {
 			break
 		}
-		list, err := x509.ParseRevocationList(block.Bytes)
+		list, err := x509.ParseDERCRL(block.Bytes) //nolint:staticcheck // the new function refuses version 1, as openssl makes it
 		if block.Type != RevocationsBlock || err != nil {
 			return nil, until, fmt.Sprintf("block %d in %s is no list of revoked certificates in PEM", n, RevocationsFile)
 		}
 		for _, authority := range authorities {
-			listed[authority] = listed[authority] || list.CheckSignatureFrom(authority) == nil
+			listed[authority] = listed[authority] || isOf(list, authority)
 		}
-		if expiry := list.NextUpdate; !expiry.IsZero() && (until.IsZero() || expiry.Before(until)) {
+		if expiry := list.TBSCertList.NextUpdate; !expiry.IsZero() && (until.IsZero() || expiry.Before(until)) {
 			until = expiry
 		}
 		lists = append(lists, pem.EncodeToMemory(&pem.Block{Type: RevocationsBlock, Bytes: block.Bytes})...)
@@ -42,6 +43,12 @@ func ParseRevocations(content []byte, authorities []*x509.Certificate) (lists []
 		}
 	}
 	return lists, until, ""
+}
+
+// isOf reports whether an authority signed a list, and may.
+func isOf(list *pkix.CertificateList, authority *x509.Certificate) bool { //nolint:staticcheck // see ParseRevocations
+	return (authority.KeyUsage == 0 || authority.KeyUsage&x509.KeyUsageCRLSign != 0) &&
+		authority.CheckCRLSignature(list) == nil
 }
 
 // HasRevocations reports whether there are lists beside the certificates of authorities.

@@ -3,6 +3,7 @@ package certificates_test
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -43,5 +44,22 @@ func TestParseRevocations(t *testing.T) {
 		if problem != test.problem || problem == "" && (!until.Equal(test.until) || !certificates.HasRevocations(lists)) || strings.Contains(string(lists), "remark") {
 			t.Errorf("%s: got %q, until %v, problem %q", name, lists, until, problem)
 		}
+	}
+}
+
+// TestVersion1Revocations: openssl makes lists of version 1 unless its configuration asks for extensions.
+func TestVersion1Revocations(t *testing.T) {
+	var contents [2][]byte
+	for i, file := range []string{"testdata/openssl.crt", "testdata/openssl.crl"} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents[i] = content
+	}
+	chain, _ := certificates.ParseChain(contents[0], "ca.crt")
+	lists, until, problem := certificates.ParseRevocations(contents[1], chain)
+	if problem != "" || until.Year() != 2126 || !certificates.HasRevocations(lists) {
+		t.Errorf("got %q, until %v, problem %q", lists, until, problem)
 	}
 }
