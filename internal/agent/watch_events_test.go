@@ -124,8 +124,8 @@ func newFiltered(kind, name, filter string) metav1.Object {
 	}}
 }
 
-// TestEditedRoutesAwaitRouteFilters: a route that names a RouteFilter which has not arrived stays as it was for a while,
-// and so does all else of its namespace. Then it fails closed, as a new one does at once.
+// TestEditedRoutesAwaitRouteFilters: a route that names a RouteFilter which has not arrived stays as it was for a
+// while, and so does all else of its namespace. Then it fails closed, as a new one does at once.
 func TestEditedRoutesAwaitRouteFilters(t *testing.T) {
 	t.Parallel()
 	for kind, resource := range map[string]string{"HTTPRoute": testRoutes, "GRPCRoute": "grpcroutes"} {

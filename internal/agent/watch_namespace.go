@@ -40,8 +40,8 @@ const (
 type namespaceWatch struct {
 	namespace        string
 	services, slices *watched
-	// resources are those of the Gateway API, RouteFilters and BackendPolicies. waiting are their events that are not taken
-	// in yet, the newest of each object, and since is when they began to wait; zero: they do not.
+	// resources are those of the Gateway API, RouteFilters and BackendPolicies. waiting are their events that are not
+	// taken in yet, the newest of each object, and since is when they began to wait; zero: they do not.
 	resources map[string]*watched
 	waiting   map[objectKey]event
 	since     time.Time

@@ -96,7 +96,7 @@ const (
 // The reasons of the condition UnreachableRules.
 const (
 	// ReasonUnreachableRules: rules get no requests, since others that come first match all of them.
-	ReasonUnreachableRules = string(model.ReasonUnreachableRules)
+	ReasonUnreachableRules = "UnreachableRules"
 )
 
 // awaited are the reasons of conditions that are False on the way to True: nobody has to act.

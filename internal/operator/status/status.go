@@ -63,8 +63,8 @@ type ChildFailure struct {
 func (o *Observed) service(name string) (*corev1.Service, bool) { return o.Backends[name], true }
 
 // Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs, Programmed and
-// Ready, in this order, Shadow if filters are in shadow, and UnreachableRules if rules get no requests. Conditions that change their status get the time now. The
-// others keep the time in the Gateway's own status.
+// Ready, in this order, Shadow if filters are in shadow, and UnreachableRules if rules get no requests. Conditions that
+// change their status get the time now. The others keep the time in the Gateway's own status.
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
 	reports := reportsOf(gateway, proxies, observed.Reports)

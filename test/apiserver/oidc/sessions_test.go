@@ -261,7 +261,7 @@ func (s *loginSite) testCallbacks() {
 	if to := s.expect(http.StatusFound, browser, back).Header.Get("Location"); to != page { // once more
 		s.t.Errorf("with a session, the browser is sent to %s", to)
 	}
-	s.expect(http.StatusForbidden, before, back)   // with the cookie of the login: the provider takes a code once
+	s.expect(http.StatusForbidden, before, back) // with the cookie of the login: the provider takes a code once
 	s.expect(http.StatusOK, browser, page)
 	s.expectKilgore("/orders?id=1")
 }

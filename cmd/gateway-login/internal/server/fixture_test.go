@@ -137,7 +137,8 @@ func (b *browser) get(target string, changes ...string) reply {
 	return got
 }
 
-// expect is get for what has to have a status. Redirects go somewhere, and nothing else; only what passes has a session.
+// expect is get for what has to have a status. Redirects go somewhere, and nothing else does. Only what passes has a
+// session.
 func (b *browser) expect(status int, target string, changes ...string) reply {
 	b.t.Helper()
 	got := b.get(target, changes...)
@@ -204,11 +205,6 @@ func (b *browser) session() login.Session {
 		b.t.Fatalf("the session cannot be read: %q", text)
 	}
 	return session
-}
-
-// put gives the browser another session.
-func (b *browser) put(session login.Session) {
-	b.cookies[login.SessionCookie] = b.keys.Seal(login.ForHAProxy, b.settings.SessionBinding(), []byte(session.Text()))
 }
 
 // capture returns what is logged.

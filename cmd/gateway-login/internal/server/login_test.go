@@ -159,9 +159,10 @@ func TestClient(t *testing.T) {
 	}
 }
 
+func now(d time.Duration) int64 { return time.Now().Add(d).Unix() }
+
 // TestTokens: what the provider issues is checked before there is a session.
 func TestTokens(t *testing.T) {
-	now := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
 	for name, one := range map[string]struct {
 		status int
 		change func(p *idp)
@@ -214,8 +215,7 @@ func TestTokens(t *testing.T) {
 				b := w.newBrowser()
 				got := b.get(page)
 				if got.status == http.StatusFound {
-					callback, _ := strings.CutPrefix(w.idp.logIn(t, got.location), "https://"+host)
-					got = b.get(callback)
+					got = b.get(strings.TrimPrefix(w.idp.logIn(t, got.location), "https://"+host))
 				}
 				if got.status != one.status || (b.cookies[login.SessionCookie] != "") != (one.status == http.StatusFound) {
 					t.Errorf("got %d (%s) instead of %d, with %v", got.status, got.text, one.status, b.cookies)

@@ -65,8 +65,8 @@ func TestNewMetadata(t *testing.T) {
 	})
 }
 
-// TestHangingProvider: who has to wait for a provider that hangs waits for little, a bounded number at a time, and nobody
-// else does.
+// TestHangingProvider: who has to wait for a provider that hangs waits for little, a bounded number at a time, and
+// nobody else does.
 func TestHangingProvider(t *testing.T) {
 	inWorld(t, func(w *world) {
 		working, cas := w.newBrowser(), w.settings.Authorities
@@ -111,9 +111,8 @@ func TestHangingTokens(t *testing.T) {
 			browsers[i].logIn()
 		}
 		late := w.newBrowser()
-		callback := late.begin(page)
 		time.Sleep(56 * time.Minute)
-		callback = late.begin(page)
+		callback := late.begin(page)
 		w.idp.hang(tokenPath)
 		asked := w.idp.count(tokenPath)
 		var wait sync.WaitGroup

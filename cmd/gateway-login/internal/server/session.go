@@ -91,7 +91,8 @@ const (
 	// renewedTime is how long the result of a renewal is for all who come with the same refresh token, which the provider
 	// may take only once: the other tabs of a browser. failedTime is the same for a failure.
 	renewedTime, failedTime = time.Minute, 5 * time.Second
-	// liveTime is how long requests of a session that is live wait for a renewal, from its beginning. HAProxy waits longer.
+	// liveTime is how long requests of a session that is live wait for a renewal, from its beginning. HAProxy waits
+	// longer.
 	liveTime = time.Second
 	// maxRenewals is how many results, or logins with codes, there are before those whose time is over are forgotten.
 	maxRenewals = 4096

@@ -95,7 +95,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestSilentRenewal: where the provider issues no ID token, claims go on of the session that the tokens belong to alone.
+// TestSilentRenewal: where the provider issues no ID token, the claims of the session go on to which the tokens belong,
+// and of no other.
 func TestSilentRenewal(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.settings.Token = "ID"
@@ -113,7 +114,7 @@ func TestSilentRenewal(t *testing.T) {
 		w.idp.change(func() { w.idp.tokens["expires_in"] = nil })
 		time.Sleep(59 * time.Minute)
 		b.expect(http.StatusOK, page)
-		if got := b.session().End.Sub(time.Now()); got != defaultLife {
+		if got := time.Until(b.session().End); got != defaultLife {
 			t.Errorf("a session of which nobody says when it ends has %s", got)
 		}
 		w.idp.change(func() {

@@ -7,9 +7,8 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 )
 
-// TestDoubts: what a cluster would do otherwise than meant is named on a line, and makes the exit code 3.
-func TestDoubts(t *testing.T) {
-	const base = `apiVersion: gateway.networking.k8s.io/v1
+// doubtful is a Gateway with a route, and ours a GatewayClass of another name.
+const doubtful = `apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: edge, namespace: demo}
 spec:
@@ -28,7 +27,11 @@ spec:
 ---
 {apiVersion: v1, kind: Service, metadata: {name: web-frontend, namespace: demo}, spec: {ports: [{port: 80}]}}
 `
-	const class = "---\n{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: ours}, spec: {controllerName: app.example.com/gateway}}\n"
+
+const ours = "---\n{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: ours}, spec: {controllerName: app.example.com/gateway}}\n"
+
+// TestDoubts: what a cluster would do otherwise than meant is named on a line, and makes the exit code 3.
+func TestDoubts(t *testing.T) {
 	for name, test := range map[string]struct {
 		old, new, add string
 		code          int
@@ -42,7 +45,7 @@ spec:
 		},
 		"a class with an error":  {old: "gatewayClassName: gateway", new: "gatewayClassName: gatway", code: 3, want: "GatewayClass gatway is not in the files (do you mean gateway?)"},
 		"a class of one's own":   {old: "gatewayClassName: gateway", new: "gatewayClassName: internal", code: 0},
-		"a class among others":   {add: class, code: 3, want: "GatewayClass gateway is not in the files (do you mean ours?)"},
+		"a class among others":   {add: ours, code: 3, want: "GatewayClass gateway is not in the files (do you mean ours?)"},
 		"weights that are all 0": {old: "{name: api, port: 80}", new: "{name: api, port: 80, weight: 0}, {name: web-frontend, port: 80, weight: 0}", code: 3, want: "HTTPRoute demo/r: rules[0]: the weights of all backends are 0, so its requests are answered with 500\n"},
 		"one weight that is not": {old: "{name: api, port: 80}", new: "{name: api, port: 80, weight: 0}, {name: web-frontend, port: 80}", code: 0},
 		"a RouteFilter that nothing names": {
@@ -77,7 +80,7 @@ spec:
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := clitest.WriteFile(t, "objects.yaml", strings.Replace(base, test.old, test.new, 1)+test.add)
+			file := clitest.WriteFile(t, "objects.yaml", strings.Replace(doubtful, test.old, test.new, 1)+test.add)
 			result := clitest.Run(t, "", "render", "--check", "-f", file)
 			result.Want(t, test.code, test.want, "edge: HAProxy accepts it")
 			if test.want == "" && result.Err != "" {

@@ -75,8 +75,8 @@ func TestOnce(t *testing.T) {
 	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:"+plain+"/cart", "--expect", "503").Want(t, 0)
 }
 
-// TestBackups: the backup of a Service without ready endpoints is answered by the built-in backend, or at the address of
-// the command line.
+// TestBackups: the backup of a Service without ready endpoints is answered by the built-in backend, or at the address
+// of the command line.
 func TestBackups(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)

@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestUnprogrammed: only a condition of the latest generation counts, at every Gateway of ours, and of no other controller.
+// TestUnprogrammed: only a condition of the latest generation counts, at every Gateway of ours, and of no other
+// controller.
 func TestUnprogrammed(t *testing.T) {
 	const ours, others = "app.example.com/gateway", "example.net/other"
 	at := func(controller, conditions string) string {
