@@ -32,6 +32,7 @@ type GatewayStatus struct {
 	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
 	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
 	// all kinds of objects look for. Shadow: some filters let through what they would refuse; it is there only then.
+	// UnreachableRules: some rules get no requests, because others get all of them; it is there only then.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
