@@ -19,6 +19,7 @@ type GatewayStatusApplyConfiguration struct {
 	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
 	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
 	// all kinds of objects look for. Shadow: some filters let through what they would refuse; it is there only then.
+	// UnreachableRules: some rules get no requests, because others get all of them; it is there only then.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// The listeners of the spec, in its order.
 	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`

@@ -14,7 +14,8 @@ import (
 // PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after
 // percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets
 // the path as the client sent it. Requests with "." and ".." segments or with backslashes, encoded or not, are answered
-// with 400. So are those whose path has characters to decode and more than 3,200 bytes.
+// with 400. So are those whose path has characters to decode and more than 10,900 bytes, or 3,200 if it has characters
+// that should be encoded.
 type PathMatchApplyConfiguration struct {
 	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches
 	// /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression:
