@@ -120,11 +120,13 @@ func TestOpen(t *testing.T) {
 	f := newFixture(t)
 	f.addIngress("a", "one", map[string]string{source.Prefix + "auth-type": "digest", "example.com/allowed": "staff"}, "/")
 	for open, isClosed := range map[string]bool{
-		"": true, "example.com/allowed": true, source.Prefix + "auth-type, example.com/allowed": false,
+		"": true, "example.com/allowed": true, source.Prefix + "auth-type, example.com/allowed": false, "auth-type": true,
 	} {
 		f.class().Annotations = map[string]string{source.AnnotationOpen: open}
 		f.sync()
-		if events := f.events(); strings.Contains(events, "Warning Closed annotation auth-type: ") != isClosed {
+		events := f.events()
+		if isUnused := open == "auth-type"; strings.Contains(events, "Warning Closed annotation auth-type: ") != isClosed ||
+			strings.Contains(events, "Warning Differs auth-type is to be open, but closes nothing") != isUnused {
 			t.Errorf("open by %q, the events are\n%s", open, events)
 		}
 		f.told = nil

@@ -45,7 +45,7 @@ func setClients(s *settings, value string) string {
 		return s.close(s.annotation, clientsCanary)
 	case len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 || ok && verify != "on" && verify != "optional":
 		return s.close(s.annotation, clientsSecret)
-	case s.values["auth-tls-match-cn"] != "" && !slices.Contains(s.open, Prefix+"auth-tls-match-cn"):
+	case s.values["auth-tls-match-cn"] != "" && !s.isOpen(Prefix+"auth-tls-match-cn"):
 		return s.close(s.annotation, clientsName)
 	}
 	s.authority = authority{types.NamespacedName{Namespace: namespace, Name: name}, verify == "optional"}

@@ -91,7 +91,7 @@ type translator struct {
 // Translate returns the objects that replace Ingresses.
 func Translate(in Input) *Result {
 	t := &translator{
-		Input: in, closings: closings{open: in.Open, closed: map[Target]bool{}}, taken: map[Subject]bool{}, sites: map[string]*site{},
+		Input: in, closings: closings{open: in.Open, opened: map[string]bool{}, closed: map[Target]bool{}}, taken: map[Subject]bool{}, sites: map[string]*site{},
 		owners: map[Object][]*networkingv1.Ingress{},
 	}
 	for _, object := range in.Taken {
@@ -127,6 +127,9 @@ func Translate(in Input) *Result {
 			hosts[h.name] = s
 		}
 		s.translate()
+	}
+	for _, name := range t.unused() {
+		t.noteOnce(name + " is to be open, but closes nothing. Names of annotations are whole, such as " + Prefix + "auth-url")
 	}
 	SortNotes(t.all)
 	result.Objects, result.Notes, result.owners = t.objects, t.all, t.owners

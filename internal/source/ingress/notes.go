@@ -61,14 +61,28 @@ const (
 
 // closings are the objects whose requests get 503 because an access rule is lost.
 type closings struct {
-	open   []string
+	open []string
+	// opened are the names in open that were asked for.
+	opened map[string]bool
 	closed map[Target]bool
+}
+
+// isOpen reports whether the user allows to lose what has a name.
+func (c *closings) isOpen(name string) bool {
+	c.opened[name] = slices.Contains(c.open, name)
+	return c.opened[name]
+}
+
+// unused returns the annotations and keys that the user allows to lose, and that close nothing.
+func (c *closings) unused() []string {
+	isObject := func(name string) bool { return strings.Count(name, "/") > 1 }
+	return slices.DeleteFunc(slices.Clone(c.open), func(name string) bool { return isObject(name) || c.opened[name] })
 }
 
 // close closes targets for a lost rule with a name, unless the user allows to lose it. It returns what happens to
 // requests.
 func (c *closings) close(name string, targets ...Target) string {
-	if slices.Contains(c.open, name) {
+	if c.isOpen(name) {
 		return LetThrough
 	}
 	for _, t := range targets {

@@ -94,7 +94,6 @@ func (l *location) isWide() bool {
 // keepOrder closes what would be tried before a location with guards, and by nginx after it: expressions are in the
 // order of their routes. Those with a header, which canaries have, come before others.
 func (s *site) keepOrder(h *host, matches []pathMatch) {
-	isOpen := func(name string) bool { return slices.Contains(s.open, name) }
 	for i, first := range h.locations {
 		for j := i + 1; j < len(matches) && matches[i].kind == expression; j++ {
 			l, then := h.locations[j], ""
@@ -102,7 +101,7 @@ func (s *site) keepOrder(h *host, matches []pathMatch) {
 			if l.closed || matches[j].kind != expression || !jumps {
 				continue
 			}
-			if first.isGuarded() && !slices.ContainsFunc(first.guardsOf, isOpen) {
+			if first.isGuarded() && !slices.ContainsFunc(first.guardsOf, s.isOpen) {
 				l.own().closed, then = true, ". "+Answered
 			}
 			l.note(l.name(), "%s%s: it is tried before %s of %s%s", h, l.path, first.path, first.name(), then)
