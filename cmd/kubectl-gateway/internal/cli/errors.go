@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,8 +60,19 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// explain returns what an error means, in a line.
-func explain(ctx context.Context, err error, server string) string {
+// explain returns what errors mean, a line each.
+func explain(ctx context.Context, err error, server string) (lines []string) {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // what wraps several has words of its own
+	if !ok {
+		return []string{explainOne(ctx, err, server)}
+	}
+	for _, one := range joined.Unwrap() {
+		lines = append(lines, explain(ctx, one, server)...)
+	}
+	return slices.Compact(lines)
+}
+
+func explainOne(ctx context.Context, err error, server string) string {
 	var network *url.Error
 	var coded *codeError
 	switch {

@@ -57,16 +57,17 @@ func Execute(ctx context.Context, root *cobra.Command, options *Options, args []
 	if config, err := options.Flags.ToRESTConfig(); err == nil {
 		server = " at " + config.Host
 	}
-	message := explain(ctx, err, server)
 	code := ExitCode(err)
-	switch code {
-	case ExitUsage:
-		message = "error: " + message + ": see " + command.CommandPath() + " --help"
-	case ExitNo:
-	default:
-		message = "error: " + message
+	for _, message := range explain(ctx, err, server) {
+		switch code {
+		case ExitUsage:
+			message = "error: " + message + ": see " + command.CommandPath() + " --help"
+		case ExitNo:
+		default:
+			message = "error: " + message
+		}
+		_, _ = fmt.Fprintln(options.ErrOut, message)
 	}
-	_, _ = fmt.Fprintln(options.ErrOut, message)
 	return code
 }
 

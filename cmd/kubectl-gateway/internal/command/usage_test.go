@@ -88,11 +88,19 @@ func (l line) run(t *testing.T) {
 	})
 }
 
+// TestWrongObjects: each object that is refused has a line.
+func TestWrongObjects(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	stdin := fmt.Sprintf(minimal, "a") + "  replica: 2\n---\n" + fmt.Sprintf(minimal, "b") + "  routs: []\n"
+	result := clitest.Run(t, stdin, "render", "-f", "-")
+	result.Want(t, 1, "error: standard input:7: Gateway default/a: ", "\nerror: standard input:15: Gateway default/b: ")
+}
+
 // TestWrongFiles: what is wrong with a file is said in plain words.
 func TestWrongFiles(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	for _, test := range []line{
-		{"bad YAML", "a: 1\n---\nb: 2\nb: 3\nb: 4\n", []string{"render", "-f", "-"}, 1, `standard input:4: key "b" already set in map; line 5: key "b" already set in map`},
+		{"bad YAML", "# none\n---\nb: 2\nb: 3\nb: 4\n", []string{"render", "-f", "-"}, 1, `standard input:4: key "b" already set in map; line 5: key "b" already set in map`},
 		{"no kind", "{apiVersion: v1}", []string{"render", "-f", "-"}, 1, "standard input:1: kind is missing"},
 		{"no name", "{apiVersion: v1, kind: Service}", []string{"render", "-f", "-"}, 1, "standard input:1: Service without metadata.name"},
 		{"a list", "[1]", []string{"render", "-f", "-"}, 1, "standard input:1: this is no object"},
