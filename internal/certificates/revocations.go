@@ -46,9 +46,9 @@ func ParseRevocations(content []byte, authorities []*x509.Certificate) (lists []
 }
 
 // isOf reports whether an authority signed a list, and may.
-func isOf(list *pkix.CertificateList, authority *x509.Certificate) bool { //nolint:staticcheck // see ParseRevocations
+func isOf(list *pkix.CertificateList, authority *x509.Certificate) bool {
 	return (authority.KeyUsage == 0 || authority.KeyUsage&x509.KeyUsageCRLSign != 0) &&
-		authority.CheckCRLSignature(list) == nil
+		authority.CheckCRLSignature(list) == nil //nolint:staticcheck // see ParseRevocations
 }
 
 // HasRevocations reports whether there are lists beside the certificates of authorities.

@@ -62,7 +62,7 @@ func ExitCode(err error) int {
 
 // explain returns what errors mean, a line each.
 func explain(ctx context.Context, err error, server string) (lines []string) {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // what wraps several has words of its own
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []string{explainOne(ctx, err, server)}
 	}
