@@ -38,8 +38,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestServicePortsThatDiffer: a Service port is looked at again where its protocol or its endpoints changed, or where it
-// came or went, and only there.
+// TestServicePortsThatDiffer: a Service port is looked at again where its protocol or its endpoints changed, or where
+// it came or went, and only there.
 func TestServicePortsThatDiffer(t *testing.T) {
 	t.Parallel()
 	backend := model.Backend{Namespace: namespace, Service: "api", Port: 80}

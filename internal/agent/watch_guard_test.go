@@ -168,8 +168,8 @@ var guardTests = map[string]struct {
 	},
 }
 
-// TestGuards: routes count once the policies, filters, Services and endpoints are seen that came with them, or there are
-// none to be seen.
+// TestGuards: routes count once the policies, filters, Services and endpoints are seen that came with them, or there
+// are none to be seen.
 func TestGuards(t *testing.T) {
 	for name, test := range guardTests {
 		t.Run(name, func(t *testing.T) {

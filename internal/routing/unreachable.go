@@ -20,8 +20,8 @@ type Taken struct {
 }
 
 // unreachable finds the rules that no request gets to. Entries that can get the same requests are compared with each
-// other: those of a listener and a hostname, and those of all hostnames that include that of the listener. An edit costs
-// those of its route.
+// other: those of a listener and a hostname, and those of all hostnames that include that of the listener. An edit
+// costs those of its route.
 type unreachable struct {
 	// generation is that of the Compiler, and routes are those that were looked at, attached to listeners.
 	generation int

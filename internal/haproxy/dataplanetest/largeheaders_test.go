@@ -9,8 +9,8 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 )
 
-// TestLargeHeaders: over HTTP/2, a request beyond the limits gets 431, one with twice as many bytes ends its connection,
-// and one with ten times as many headers is reset. Over HTTP/1.1, HAProxy answers such requests.
+// TestLargeHeaders: over HTTP/2, a request beyond the limits gets 431, one with twice as many bytes ends its
+// connection, and one with ten times as many headers is reset. Over HTTP/1.1, HAProxy answers such requests.
 func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, shopWorld))

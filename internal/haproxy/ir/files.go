@@ -68,8 +68,8 @@ const CheckBackend = "certificates"
 const HandoverSuffix = ".tls"
 
 // UsersBackend is the backend by which HAProxy asks gateway-keys about users and their passwords. The parameters of a
-// question are the name of the Secret and the realm of the challenge. RoomHeader is the header for whose question it is:
-// each has a turn. ClientHeader is the header of the answer for the user.
+// question are the name of the Secret and the realm of the challenge. RoomHeader is the header for whose question it
+// is: each has a turn. ClientHeader is the header of the answer for the user.
 const (
 	UsersBackend    = "users"
 	SecretParameter = "secret"

@@ -27,8 +27,8 @@ type Waiting struct {
 	Backends map[string]bool
 }
 
-// Waiting returns the streams that wait, and have lasted for about as long as since, or longer. HAProxy shows no others:
-// there may be very many.
+// Waiting returns the streams that wait, and have lasted for about as long as since, or longer. HAProxy shows no
+// others: there may be very many.
 func (w *Worker) Waiting(ctx context.Context, since time.Duration) (Waiting, error) {
 	command := "show sess"
 	if age := int64(since/time.Second) - 1; age > 0 { // it cuts off parts of seconds

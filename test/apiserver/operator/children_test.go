@@ -123,7 +123,7 @@ listeners:
 	}
 	for container, want := range map[*corev1.Container]string{
 		&pod.Spec.InitContainers[0]: "Secret shop-tls/tls.crt, Secret shop-tls/tls.key",
-		&pod.Spec.InitContainers[1]: "ConfigMap staff/ca.crt, ConfigMap staff/ca.crl, ConfigMap staff/jwks, ConfigMap staff/rules.conf, token",
+		&pod.Spec.InitContainers[1]: "ConfigMap staff/ca.crl, ConfigMap staff/ca.crt, ConfigMap staff/jwks, ConfigMap staff/rules.conf, token",
 		&pod.Spec.Containers[0]:     "",
 	} {
 		if got := strings.Join(mountedIn(pod, container), ", "); got != want {
