@@ -107,15 +107,22 @@ func TestKrew(t *testing.T) {
 // remove deletes what was applied, for the tests that follow. The server has no controllers, so namespaces stay.
 func remove(t *testing.T, path string) {
 	t.Helper()
-	kept := filepath.Join(t.TempDir(), "objects.yaml")
-	var documents []string
+	var crds, others []string
 	for key, object := range objects(t, read(t, path)) {
-		if !strings.HasPrefix(key, "Namespace/") {
-			raw, err := yaml.Marshal(object)
-			must(t, err)
-			documents = append(documents, string(raw))
+		raw, err := yaml.Marshal(object)
+		must(t, err)
+		switch {
+		case strings.HasPrefix(key, "CustomResourceDefinition/"):
+			crds = append(crds, string(raw))
+		case !strings.HasPrefix(key, "Namespace/"):
+			others = append(others, string(raw))
 		}
 	}
-	must(t, os.WriteFile(kept, []byte(strings.Join(documents, "---\n")), 0o600))
-	server.Kubectl(t, "delete", "--ignore-not-found", "-f", kept)
+	write := func(name string, documents []string) string {
+		file := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(file, []byte(strings.Join(documents, "---\n")), 0o600))
+		return file
+	}
+	server.DeleteCRDs(t, "-f", write("crds.yaml", crds))
+	server.Kubectl(t, "delete", "--ignore-not-found", "-f", write("others.yaml", others))
 }
