@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +85,7 @@ func (t *translator) findListeners(a *attachment, r *route) {
 	}
 	switch {
 	case !named:
-		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "no listener has this sectionName and port")
+		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "%s", noListener(a.ref))
 	case !allowing:
 		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "no listener takes routes of kind %s of namespace %s", r.kind, r.GetNamespace())
 	case len(a.listeners) == 0 && shared:
@@ -92,6 +93,18 @@ func (t *translator) findListeners(a *attachment, r *route) {
 	case len(a.listeners) == 0:
 		a.accepted.no(gatewayv1.RouteReasonNoMatchingListenerHostname, "none of the route's hostnames is within that of a listener")
 	}
+}
+
+// noListener tells that no listener has what a reference names.
+func noListener(ref gatewayv1.ParentReference) string {
+	text := "there is no listener"
+	if ref.SectionName != nil {
+		text += " " + string(*ref.SectionName)
+	}
+	if ref.Port != nil {
+		text += fmt.Sprintf(" with the port %d", *ref.Port)
+	}
+	return text
 }
 
 // hostnamesAt returns the hostnames of a route that overlap with a listener's.
