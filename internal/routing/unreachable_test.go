@@ -131,8 +131,8 @@ func TestUnreachable(t *testing.T) { //nolint:funlen // a flat table
 	}
 }
 
-// TestUnreachableAgrees: in random tables, no request gets to a rule that is said to get none. Without expressions, each
-// other rule gets one.
+// TestUnreachableAgrees: in random tables, no request gets to a rule that is said to get none. Without expressions,
+// each other rule gets one.
 func TestUnreachableAgrees(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)
@@ -270,8 +270,8 @@ func TestUnreachableEdits(t *testing.T) {
 	}
 }
 
-// BenchmarkUnreachable looks at 10,000 routes with four matches each at two listeners: all of them, and after an edit of
-// one.
+// BenchmarkUnreachable looks at 10,000 routes with four matches each at two listeners: all of them, and after an edit
+// of one.
 func BenchmarkUnreachable(b *testing.B) {
 	const routes = 10_000
 	for name, of := range map[string]func(i int) (hostname string, match model.Match){
