@@ -128,7 +128,7 @@ func (t *translator) isIdle(target model.Backend, port string, tls bool) (bool, 
 			return true, IdleTarget{Message: "what goes to " + name + " is TLS that is passed through"}
 		}
 	}
-	return true, IdleTarget{Message: "no route of the Gateway API that a Gateway has sends anything to " + name}
+	return true, IdleTarget{Message: "no attached route sends requests to " + name}
 }
 
 // portNames lists the names of the ports of a Service.

@@ -19,7 +19,7 @@ import (
 	"gateway/internal/source/ingress"
 )
 
-const long = `Keep what the operator has made of the Ingresses of a class, and let the Ingresses go.
+const long = `Take over the objects that were generated from the Ingresses of a class, so that you can delete the Ingresses.
 
 The objects lose the label of the class and their owners, so that they are yours: routes, RouteFilters, policies,
 ListenerSets, ReferenceGrants, and the Gateway with its address. No request is lost. The IngressClass is marked first, and
@@ -32,7 +32,7 @@ const examples = `  kubectl gateway adopt gateway --dry-run
 func NewCommand(options *cli.Options) *cobra.Command {
 	dryRun := false
 	cmd := &cobra.Command{
-		Use: "adopt CLASS", Short: "Keep what was made of the Ingresses of a class", Long: long, Example: examples,
+		Use: "adopt CLASS", Short: "Take over the objects of a class of Ingresses", Long: long, Example: examples,
 		Args: cli.MaxArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

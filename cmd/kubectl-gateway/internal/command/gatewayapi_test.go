@@ -227,7 +227,7 @@ spec: {targetRefs: [{group: "", kind: Service, name: api, sectionName: PORT}], v
 			code = 0
 		}
 		clitest.Run(t, "", append(args, "-f", write("apj", "https"))...).Want(t, code,
-			"BackendPolicy team/api: spec.targetRefs[0] has no effect: no route of the Gateway API that a Gateway has sends anything to Service team/apj\n",
+			"BackendPolicy team/api: spec.targetRefs[0] has no effect: no attached route sends requests to Service team/apj\n",
 			"BackendTLSPolicy team/api: spec.targetRefs[0] has no effect: Service team/api has no port with the name https, but http\n")
 	}
 }

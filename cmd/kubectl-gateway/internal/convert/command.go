@@ -15,7 +15,7 @@ import (
 	"gateway/internal/source/ingress"
 )
 
-const long = `Make objects of the Gateway API of Ingresses (networking.k8s.io/v1), as ingress-nginx reads them: a Gateway for each
+const long = `Convert Ingresses (networking.k8s.io/v1) to Gateway API objects, as ingress-nginx reads them: a Gateway for each
 class, in the namespace of -n, and ListenerSets, HTTPRoutes, RouteFilters and policies in the namespaces of the
 Ingresses. Give Services, IngressClasses and ConfigMaps too: for ports, for the default class, and for the settings of
 ingress-nginx's controller. No cluster is needed. Standard error lists what is not carried over or differs; the exit
@@ -43,7 +43,7 @@ type command struct {
 func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options, output: "yaml"}
 	cmd := &cobra.Command{
-		Use: "convert -f FILE", Short: "Make objects of the Gateway API of Ingresses", Long: long, Example: examples,
+		Use: "convert -f FILE", Short: "Convert Ingresses to Gateway API objects", Long: long, Example: examples,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error { return c.run() },
 	}

@@ -37,7 +37,7 @@ type command struct {
 func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options}
 	cmd := &cobra.Command{
-		Use: "explain (NAME | -f FILE [NAME]) URL", Short: "Say what becomes of a request", Long: long, Example: examples,
+		Use: "explain (NAME | -f FILE [NAME]) URL", Short: "Show which rule handles a request, and why", Long: long, Example: examples,
 		Args: cli.MaxArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

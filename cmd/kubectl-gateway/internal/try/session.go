@@ -205,7 +205,7 @@ func (s *session) checkPorts(ctx context.Context) error {
 		checked[port] = true
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			return fmt.Errorf("listener %s cannot have port %d: %w: end what has it, or choose another --port-offset",
+			return fmt.Errorf("listener %s cannot have port %d: %w: stop the program that uses it, or choose another --port-offset",
 				s.objects.gateway.Listeners[i].Name, port, errors.Unwrap(err))
 		}
 		_ = listener.Close() // nothing connected
