@@ -50,7 +50,7 @@ var basic = filter{
 }
 
 // askerLines note whose question it is, by networks of 64 bits: the client, or the one that a proxy in front of the
-// gateway tells of. Nobody knows whether that proxy is trusted, so this decides nothing but who takes others' places.
+// gateway names. Nobody knows whether that proxy is trusted, so this decides nothing but who takes others' places.
 func askerLines() []string {
 	const client, before = "req.hdr_ip(x-forwarded-for,-1)", "req.hdr_ip(x-forwarded-for,-2)"
 	return []string{

@@ -43,7 +43,7 @@ func TestMessagesAreCut(t *testing.T) {
 	}
 }
 
-// TestOnlySoManyAncestors fit into a status: those with something wrong come first. The last one tells of the others.
+// TestOnlySoManyAncestors fit into a status: those with something wrong come first. The last one counts the others.
 func TestOnlySoManyAncestors(t *testing.T) {
 	at := func(name, controller string, status metav1.ConditionStatus) gatewayv1.PolicyAncestorStatus {
 		return gatewayv1.PolicyAncestorStatus{

@@ -101,7 +101,7 @@ func (p *Providers) Find(ctx context.Context, issuer string, authorities []byte)
 	return e.provider, e.err
 }
 
-// entry returns that of a key. It forgets the one that nobody wants for the longest time, if there are too many.
+// entry returns the entry of a key. If there are too many, it forgets the least recently used one.
 func (p *Providers) entry(key string) *entry {
 	if p.all == nil {
 		p.all = map[string]*entry{}
