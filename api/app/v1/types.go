@@ -201,4 +201,8 @@ type GatewaySpec struct {
 	// How the proxy pods run.
 	// +optional
 	Pods PodsSpec `json:"pods,omitempty"`
+
+	// How the proxies watch the objects of the Gateway API.
+	// +optional
+	Watch WatchMode `json:"watch,omitempty"`
 }

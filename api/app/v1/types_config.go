@@ -137,4 +137,8 @@ type GatewayConfigSpec struct {
 	// How the proxy pods run.
 	// +optional
 	Pods *PodsSpec `json:"pods,omitempty"`
+
+	// How the proxies watch the objects of the Gateway API.
+	// +optional
+	Watch WatchMode `json:"watch,omitempty"`
 }

@@ -4,6 +4,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// WatchMode is how the proxies of a Gateway watch the objects of the Gateway API, Services and EndpointSlices.
+// Namespaces: in each namespace that has objects of the Gateway. They may read nothing else. Cluster: in all namespaces
+// at once, which costs the API server less if a Gateway has objects in many. The administrator of the operator has to
+// allow it for the namespace of the Gateway. If that is not so, they watch namespaces, and the condition ClusterWatch
+// of the Gateway is False. Empty: Namespaces.
+//
+// +kubebuilder:validation:Enum=Namespaces;Cluster
+type WatchMode string
+
+const (
+	// WatchNamespaces is to watch each namespace that has objects of the Gateway.
+	WatchNamespaces WatchMode = "Namespaces"
+	// WatchCluster is to watch all namespaces at once.
+	WatchCluster WatchMode = "Cluster"
+)
+
 // ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The
 // administrator of the operator may forbid types, classes of load balancers and annotations: Accepted then is False
 // with the reason NotAllowed, and the Service stays as it is.

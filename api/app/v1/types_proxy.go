@@ -54,6 +54,11 @@ type GatewayProxyStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// How the pod watches the objects of the Gateway API: Cluster as long as it needs no other permission. Empty: it does
+	// not know GatewayAttachments, but reads status.attachments of the Gateway.
+	// +optional
+	Watch WatchMode `json:"watch,omitempty"`
+
 	// The addresses of the pod's node that reach the pod. There are none without spec.pods.hostPorts.
 	// +optional
 	// +listType=atomic

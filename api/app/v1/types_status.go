@@ -20,6 +20,9 @@ const (
 	// ConditionUnreachableRules names rules that get no requests, since others come first. It is there only if there are
 	// some, and also on routes of the Gateway API.
 	ConditionUnreachableRules = "UnreachableRules"
+	// ConditionClusterWatch reports whether the proxies may watch all namespaces. It is there only if spec.watch is
+	// Cluster.
+	ConditionClusterWatch = "ClusterWatch"
 )
 
 // GatewayStatus is what was observed of a Gateway.
@@ -32,7 +35,8 @@ type GatewayStatus struct {
 	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
 	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
 	// all kinds of objects look for. Shadow: some filters let through what they would refuse; it is there only then.
-	// UnreachableRules: some rules get no requests, because others get all of them; it is there only then.
+	// UnreachableRules: some rules get no requests, because others get all of them; it is there only then. ClusterWatch:
+	// the proxies may watch all namespaces; it is there only if spec.watch is Cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -60,7 +64,7 @@ type GatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Addresses []GatewayAddress `json:"addresses,omitempty"`
 
-	// What belongs to the Gateway beside its spec: objects of the Gateway API. There is none if there are no such objects.
+	// Deprecated: GatewayAttachments have it. It is there as long as a pod of an earlier release reads it.
 	// +optional
 	Attachments *Attachments `json:"attachments,omitempty"`
 
