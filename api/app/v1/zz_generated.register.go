@@ -51,6 +51,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BackendPolicy{},
 		&BackendPolicyList{},
 		&Gateway{},
+		&GatewayAttachment{},
+		&GatewayAttachmentList{},
 		&GatewayConfig{},
 		&GatewayConfigList{},
 		&GatewayList{},

@@ -97,6 +97,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayAddress"):
 		return &appv1.GatewayAddressApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GatewayAttachment"):
+		return &appv1.GatewayAttachmentApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GatewayAttachmentSpec"):
+		return &appv1.GatewayAttachmentSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GatewayAttachmentStatus"):
+		return &appv1.GatewayAttachmentStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayConfig"):
 		return &appv1.GatewayConfigApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayConfigSpec"):

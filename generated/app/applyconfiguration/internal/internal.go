@@ -686,6 +686,90 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.GatewayAttachment
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: gateway.api.app.v1.GatewayAttachmentSpec
+      default: {}
+    - name: status
+      type:
+        namedType: gateway.api.app.v1.GatewayAttachmentStatus
+      default: {}
+- name: gateway.api.app.v1.GatewayAttachmentSpec
+  map:
+    fields:
+    - name: configMaps
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: gatewayName
+      type:
+        scalar: string
+      default: ""
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: logins
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
+    - name: resources
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: users
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: verifiesNames
+      type:
+        scalar: boolean
+    - name: waf
+      type:
+        scalar: boolean
+- name: gateway.api.app.v1.GatewayAttachmentStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
 - name: gateway.api.app.v1.GatewayConfig
   map:
     fields:
@@ -768,6 +852,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: watch
+      type:
+        scalar: string
 - name: gateway.api.app.v1.GatewayProxy
   map:
     fields:
@@ -816,6 +903,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ProxiedResource
           elementRelationship: atomic
+    - name: watch
+      type:
+        scalar: string
 - name: gateway.api.app.v1.GatewaySpec
   map:
     fields:
@@ -911,6 +1001,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: watch
+      type:
+        scalar: string
 - name: gateway.api.app.v1.GatewayStatus
   map:
     fields:

@@ -43,6 +43,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().BackendPolicies().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gateways"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().Gateways().Informer()}, nil
+	case v1.SchemeGroupVersion.WithResource("gatewayattachments"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().GatewayAttachments().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gatewayconfigs"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().GatewayConfigs().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gatewayproxies"):

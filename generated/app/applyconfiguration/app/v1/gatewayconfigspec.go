@@ -53,6 +53,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
 	// How the proxy pods run.
 	Pods *PodsSpecApplyConfiguration `json:"pods,omitempty"`
+	// How the proxies watch the objects of the Gateway API.
+	Watch *appv1.WatchMode `json:"watch,omitempty"`
 }
 
 // GatewayConfigSpecApplyConfiguration constructs a declarative configuration of the GatewayConfigSpec type for use with
@@ -200,5 +202,13 @@ func (b *GatewayConfigSpecApplyConfiguration) WithService(value *ServiceSpecAppl
 // If called multiple times, the Pods field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithPods(value *PodsSpecApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
 	b.Pods = value
+	return b
+}
+
+// WithWatch sets the Watch field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Watch field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithWatch(value appv1.WatchMode) *GatewayConfigSpecApplyConfiguration {
+	b.Watch = &value
 	return b
 }

@@ -17,6 +17,9 @@ type GatewayProxyStatusApplyConfiguration struct {
 	Gateway *ProxiedGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// The generation of the Gateway that HAProxy answers by.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// How the pod watches the objects of the Gateway API: Cluster as long as it needs no other permission. Empty: it does
+	// not know GatewayAttachments, but reads status.attachments of the Gateway.
+	Watch *appv1.WatchMode `json:"watch,omitempty"`
 	// The addresses of the pod's node that reach the pod. There are none without spec.pods.hostPorts.
 	Addresses []appv1.NodeAddress `json:"addresses,omitempty"`
 	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
@@ -49,6 +52,14 @@ func (b *GatewayProxyStatusApplyConfiguration) WithGateway(value *ProxiedGateway
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *GatewayProxyStatusApplyConfiguration) WithObservedGeneration(value int64) *GatewayProxyStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithWatch sets the Watch field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Watch field is set to the value of the last call.
+func (b *GatewayProxyStatusApplyConfiguration) WithWatch(value appv1.WatchMode) *GatewayProxyStatusApplyConfiguration {
+	b.Watch = &value
 	return b
 }
 

@@ -85,6 +85,8 @@ type GatewaySpecApplyConfiguration struct {
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
 	// How the proxy pods run.
 	Pods *PodsSpecApplyConfiguration `json:"pods,omitempty"`
+	// How the proxies watch the objects of the Gateway API.
+	Watch *appv1.WatchMode `json:"watch,omitempty"`
 }
 
 // GatewaySpecApplyConfiguration constructs a declarative configuration of the GatewaySpec type for use with
@@ -274,5 +276,13 @@ func (b *GatewaySpecApplyConfiguration) WithService(value *ServiceSpecApplyConfi
 // If called multiple times, the Pods field is set to the value of the last call.
 func (b *GatewaySpecApplyConfiguration) WithPods(value *PodsSpecApplyConfiguration) *GatewaySpecApplyConfiguration {
 	b.Pods = value
+	return b
+}
+
+// WithWatch sets the Watch field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Watch field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithWatch(value appv1.WatchMode) *GatewaySpecApplyConfiguration {
+	b.Watch = &value
 	return b
 }

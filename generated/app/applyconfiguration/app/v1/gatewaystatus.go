@@ -19,7 +19,8 @@ type GatewayStatusApplyConfiguration struct {
 	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
 	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
 	// all kinds of objects look for. Shadow: some filters let through what they would refuse; it is there only then.
-	// UnreachableRules: some rules get no requests, because others get all of them; it is there only then.
+	// UnreachableRules: some rules get no requests, because others get all of them; it is there only then. ClusterWatch:
+	// the proxies may watch all namespaces; it is there only if spec.watch is Cluster.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// The listeners of the spec, in its order.
 	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`
@@ -30,7 +31,7 @@ type GatewayStatusApplyConfiguration struct {
 	// traffic, in order; if none does, they stay. There are none as long as the load balancer has none: Programmed then
 	// has the reason AddressNotAssigned.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
-	// What belongs to the Gateway beside its spec: objects of the Gateway API. There is none if there are no such objects.
+	// Deprecated: GatewayAttachments have it. It is there as long as a pod of an earlier release reads it.
 	Attachments *AttachmentsApplyConfiguration `json:"attachments,omitempty"`
 	// How many proxy pods exist.
 	Replicas *int32 `json:"replicas,omitempty"`

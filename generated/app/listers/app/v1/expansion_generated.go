@@ -20,6 +20,14 @@ type GatewayListerExpansion interface{}
 // GatewayNamespaceLister.
 type GatewayNamespaceListerExpansion interface{}
 
+// GatewayAttachmentListerExpansion allows custom methods to be added to
+// GatewayAttachmentLister.
+type GatewayAttachmentListerExpansion interface{}
+
+// GatewayAttachmentNamespaceListerExpansion allows custom methods to be added to
+// GatewayAttachmentNamespaceLister.
+type GatewayAttachmentNamespaceListerExpansion interface{}
+
 // GatewayConfigListerExpansion allows custom methods to be added to
 // GatewayConfigLister.
 type GatewayConfigListerExpansion interface{}

@@ -14,6 +14,8 @@ type Interface interface {
 	BackendPolicies() TypedBackendPolicyInformer
 	// Gateways returns a GatewayInformer.
 	Gateways() TypedGatewayInformer
+	// GatewayAttachments returns a GatewayAttachmentInformer.
+	GatewayAttachments() TypedGatewayAttachmentInformer
 	// GatewayConfigs returns a GatewayConfigInformer.
 	GatewayConfigs() TypedGatewayConfigInformer
 	// GatewayProxies returns a GatewayProxyInformer.
@@ -41,6 +43,11 @@ func (v *version) BackendPolicies() TypedBackendPolicyInformer {
 // Gateways returns a TypedGatewayInformer.
 func (v *version) Gateways() TypedGatewayInformer {
 	return &gatewayInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// GatewayAttachments returns a TypedGatewayAttachmentInformer.
+func (v *version) GatewayAttachments() TypedGatewayAttachmentInformer {
+	return &gatewayAttachmentInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // GatewayConfigs returns a TypedGatewayConfigInformer.

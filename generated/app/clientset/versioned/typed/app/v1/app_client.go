@@ -16,6 +16,7 @@ type AppV1Interface interface {
 	RESTClient() rest.Interface
 	BackendPoliciesGetter
 	GatewaysGetter
+	GatewayAttachmentsGetter
 	GatewayConfigsGetter
 	GatewayProxiesGetter
 	RouteFiltersGetter
@@ -32,6 +33,10 @@ func (c *AppV1Client) BackendPolicies(namespace string) BackendPolicyInterface {
 
 func (c *AppV1Client) Gateways(namespace string) GatewayInterface {
 	return newGateways(c, namespace)
+}
+
+func (c *AppV1Client) GatewayAttachments(namespace string) GatewayAttachmentInterface {
+	return newGatewayAttachments(c, namespace)
 }
 
 func (c *AppV1Client) GatewayConfigs(namespace string) GatewayConfigInterface {

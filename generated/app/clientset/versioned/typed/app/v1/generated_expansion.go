@@ -8,6 +8,8 @@ type BackendPolicyExpansion interface{}
 
 type GatewayExpansion interface{}
 
+type GatewayAttachmentExpansion interface{}
+
 type GatewayConfigExpansion interface{}
 
 type GatewayProxyExpansion interface{}

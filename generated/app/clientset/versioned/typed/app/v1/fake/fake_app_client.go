@@ -23,6 +23,10 @@ func (c *FakeAppV1) Gateways(namespace string) v1.GatewayInterface {
 	return newFakeGateways(c, namespace)
 }
 
+func (c *FakeAppV1) GatewayAttachments(namespace string) v1.GatewayAttachmentInterface {
+	return newFakeGatewayAttachments(c, namespace)
+}
+
 func (c *FakeAppV1) GatewayConfigs(namespace string) v1.GatewayConfigInterface {
 	return newFakeGatewayConfigs(c, namespace)
 }
