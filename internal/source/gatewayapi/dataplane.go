@@ -101,7 +101,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	}
 	p.filters = mergeFilters(spec, p.filters)
 	p.own.Cache = cmp.Or(spec.Cache, p.own.Cache)
-	p.own.DrainTimeout = cmp.Or(spec.DrainTimeout, p.own.DrainTimeout)
+	p.own.DrainTimeout, p.own.Watch = cmp.Or(spec.DrainTimeout, p.own.DrainTimeout), cmp.Or(spec.Watch, p.own.Watch)
 	p.own.Service, p.own.Pods = or(spec.Service, p.own.Service), or(spec.Pods, p.own.Pods)
 }
 

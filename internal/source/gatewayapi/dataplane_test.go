@@ -41,7 +41,7 @@ func ownedBy(name string) []metav1.OwnerReference {
 func TestConfigsAreMerged(t *testing.T) {
 	configs := map[string]*appv1.GatewayConfig{
 		"class": {Spec: appv1.GatewayConfigSpec{
-			Compression: &appv1.Compression{MinBytes: ptr.To[int32](1)}, DrainTimeout: "7s",
+			Compression: &appv1.Compression{MinBytes: ptr.To[int32](1)}, DrainTimeout: "7s", Watch: appv1.WatchCluster,
 			ErrorPages: []appv1.ErrorPage{{Statuses: []appv1.ErrorStatus{503}, Body: "class"}}, MaxRequestBytes: ptr.To[int64](1),
 		}},
 		"bare": {},
@@ -79,9 +79,9 @@ func TestConfigsAreMerged(t *testing.T) {
 		page     string
 	}{{1, "class"}, {2, "own"}} {
 		spec := planes[i].Spec
-		if spec == nil || spec.Compression == nil || *spec.Compression.MinBytes != want.minBytes || spec.DrainTimeout != "7s" ||
+		if spec == nil || spec.Compression == nil || *spec.Compression.MinBytes != want.minBytes || spec.DrainTimeout != "7s" || spec.Watch != appv1.WatchCluster ||
 			len(spec.ErrorPages) != 1 || spec.ErrorPages[0].Body != want.page || *spec.Listeners[0].MaxRequestBytes != int64(want.minBytes) {
-			t.Errorf("%s: got %+v, want %+v and a drainTimeout of 7s", planes[i].Gateway.Name, spec, want)
+			t.Errorf("%s: got %+v, want %+v and a drainTimeout of 7s, and to watch the cluster", planes[i].Gateway.Name, spec, want)
 		}
 	}
 }
