@@ -7,6 +7,7 @@ toolchain go1.27.4
 require (
 	github.com/go-crypt/x v0.4.16
 	github.com/golang/glog v1.2.5
+	github.com/pires/go-proxyproto v0.16.0
 	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/client_model v0.6.2
 	go.opentelemetry.io/proto/otlp v1.10.0

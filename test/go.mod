@@ -12,6 +12,7 @@ require (
 	github.com/go-logr/logr v1.4.3
 	github.com/golang/glog v1.2.5
 	github.com/oauth2-proxy/mockoidc v0.0.0-20261103160011-e06ed0b7cb7f
+	github.com/pires/go-proxyproto v0.16.0
 	github.com/quic-go/quic-go v0.65.0
 	golang.org/x/net v0.61.0
 	golang.org/x/time v0.16.0

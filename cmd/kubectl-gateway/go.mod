@@ -9,6 +9,7 @@ replace gateway => ../..
 require (
 	gateway v0.0.0
 	github.com/go-logr/logr v1.4.3
+	github.com/pires/go-proxyproto v0.16.0
 	github.com/prometheus/common v0.70.0
 	github.com/spf13/cobra v1.10.2
 	go.yaml.in/yaml/v3 v3.0.5

@@ -18,9 +18,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pires/go-proxyproto"
+
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/logging"
-	"gateway/internal/proxyprotocol"
 )
 
 const (
@@ -85,7 +86,7 @@ func carry(ctx context.Context, from net.Conn) error {
 		return err
 	}
 	reader := bufio.NewReader(from)
-	header, err := proxyprotocol.ReadV2(reader)
+	header, err := proxyproto.Read(reader)
 	if err != nil {
 		return fmt.Errorf("failed to read what HAProxy wants: %w", err)
 	}
@@ -101,7 +102,7 @@ func carry(ctx context.Context, from net.Conn) error {
 		return fmt.Errorf("failed to connect to %s by TLS: %w", wanted.endpoint, err)
 	}
 	defer func() { _ = to.Close() }()
-	if wanted.answers && !header.Source.IsValid() {
+	if wanted.answers && header.Command.IsLocal() {
 		_, _ = io.WriteString(from, ir.RelayVerified) // which HAProxy need not wait for
 		return nil
 	}
@@ -159,21 +160,26 @@ type wanted struct {
 }
 
 // parse returns what a header says.
-func parse(header proxyprotocol.Header) (w wanted, err error) {
-	for _, tlv := range header.TLVs {
-		switch tlv.Type {
+func parse(header *proxyproto.Header) (w wanted, err error) {
+	all, err := header.TLVs()
+	if err != nil {
+		return w, err
+	}
+	for _, tlv := range all {
+		value := string(tlv.Value)
+		switch byte(tlv.Type) {
 		case ir.RelayEndpoint:
-			w.endpoint = tlv.Value
+			w.endpoint = value
 		case ir.RelayServerName:
-			w.serverName = tlv.Value
+			w.serverName = value
 		case ir.RelayAuthorities:
-			w.authorities = tlv.Value
+			w.authorities = value
 		case ir.RelayCertificate:
-			w.certificate = tlv.Value
+			w.certificate = value
 		case ir.RelayProtocol:
-			w.protocol = tlv.Value
+			w.protocol = value
 		case ir.RelayDNSName, ir.RelayURI:
-			name, bad := base64.RawURLEncoding.DecodeString(tlv.Value)
+			name, bad := base64.RawURLEncoding.DecodeString(value)
 			err = errors.Join(err, bad)
 			if tlv.Type == ir.RelayURI {
 				w.uris = append(w.uris, string(name))
@@ -181,9 +187,13 @@ func parse(header proxyprotocol.Header) (w wanted, err error) {
 				w.names = append(w.names, string(name))
 			}
 		case ir.RelayProxyProtocol:
-			if w.prefix = header.V2(); tlv.Value == "V1" {
-				w.prefix = header.V1()
+			own := *header
+			if value == "V1" {
+				own.Version = 1
 			}
+			err = errors.Join(err, own.SetTLVs(nil))
+			prefix, bad := own.Format()
+			w.prefix, err = prefix, errors.Join(err, bad)
 		case ir.RelayAnswer:
 			w.answers = true
 		}

@@ -27,7 +27,7 @@ import (
 	"syscall"
 	"time"
 
-	"gateway/internal/proxyprotocol"
+	"github.com/pires/go-proxyproto"
 )
 
 // options are what the command line says.
@@ -71,7 +71,7 @@ func (o options) listeners() ([]net.Listener, error) {
 	}{
 		{o.listen, func(l net.Listener) net.Listener { return l }},
 		{o.tlsListen, func(l net.Listener) net.Listener { return tls.NewListener(l, tlsConfig(o.certificates)) }},
-		{o.proxyListen, func(l net.Listener) net.Listener { return proxyprotocol.Listener{Listener: l} }},
+		{o.proxyListen, func(l net.Listener) net.Listener { return &proxyproto.Listener{Listener: l} }},
 	} {
 		if port.address == "" {
 			continue

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pires/go-proxyproto"
+
 	"gateway/internal/backendtls"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/ir"
@@ -21,7 +23,6 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/model"
-	"gateway/internal/proxyprotocol"
 	"gateway/internal/routing"
 	"gateway/internal/unixsocket"
 )
@@ -160,7 +161,7 @@ func TestSettingsOfRelayedBackends(t *testing.T) {
 	})
 	for _, version := range []string{"V1", "V2"} {
 		told := serve(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Client", r.RemoteAddr) }, func(server *httptest.Server) {
-			server.Listener = proxyprotocol.Listener{Listener: server.Listener}
+			server.Listener = &proxyproto.Listener{Listener: server.Listener}
 			server.TLS = &tls.Config{Certificates: []tls.Certificate{good}}
 			server.StartTLS()
 		})

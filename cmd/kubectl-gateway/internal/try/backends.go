@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pires/go-proxyproto"
+
 	"gateway/internal/model"
-	"gateway/internal/proxyprotocol"
 )
 
 // builtIn is a Service port with a built-in backend. proxied reports whether connections to it begin with a PROXY
@@ -57,7 +58,7 @@ func (b *backends) serve(backend builtIn) (netip.AddrPort, error) {
 	}()
 	address := listener.Addr().(*net.TCPAddr).AddrPort()
 	if backend.proxied {
-		listener = proxyprotocol.Listener{Listener: listener}
+		listener = &proxyproto.Listener{Listener: listener}
 	}
 	go func() { _ = server.Serve(listener) }() // it ends when it is closed
 	return address, nil
