@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-
-	"gateway/internal/certificates"
 )
 
 // Action is what happens to the requests of a rule.
@@ -338,28 +336,6 @@ const (
 	InQuery  CredentialPlaceType = "query"
 	InCookie CredentialPlaceType = "cookie"
 )
-
-// SecretFile is a file of a Secret.
-type SecretFile struct {
-	Secret, File string
-	// Issuer is what IssuerFile beside it has to name; "": nothing.
-	Issuer string
-}
-
-// SecretFiles are those that the action needs.
-func (a *Action) SecretFiles() []SecretFile {
-	var all []SecretFile
-	if a.BasicAuth != nil {
-		all = append(all, SecretFile{Secret: a.BasicAuth.Secret, File: certificates.UsersFile})
-	}
-	if a.APIKey != nil {
-		all = append(all, SecretFile{Secret: a.APIKey.Secret, File: certificates.APIKeysFile})
-	}
-	if a.OIDC != nil {
-		all = append(all, SecretFile{a.OIDC.Login.Secret, certificates.SessionKeysFile, a.OIDC.Login.Issuer})
-	}
-	return all
-}
 
 // JWT says which tokens let requests through.
 type JWT struct {

@@ -3,8 +3,6 @@
 package proxypod
 
 import (
-	"iter"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -125,104 +123,6 @@ func (m Mounts) HasSecrets() bool { return len(m.Certificates)+len(m.Users) > 0 
 // HasKeys reports whether the pods have a KeysContainer.
 func (m Mounts) HasKeys() bool { return m.HasSecrets() || m.VerifiesNames }
 
-// MountsOf returns what a Gateway and its objects name.
-func MountsOf(gateway *appv1.Gateway) Mounts {
-	var m Mounts
-	for _, listener := range gateway.Spec.Listeners {
-		if listener.TLS == nil {
-			continue
-		}
-		m.Certificates = appendNames(m.Certificates, listener.TLS.CertificateRefs)
-		if validation := listener.TLS.ClientValidation; validation != nil {
-			m.ConfigMaps = appendNames(m.ConfigMaps, validation.CACertificateRefs)
-		}
-	}
-	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
-		m.Certificates = append(m.Certificates, ref.Name)
-	}
-	for _, backend := range gateway.Spec.Backends {
-		if backend.TLS != nil {
-			m.ConfigMaps = appendNames(m.ConfigMaps, backend.TLS.CACertificateRefs)
-		}
-	}
-	for filter := range filters(gateway) {
-		m.WAF = m.WAF || filter.WAF != nil
-		if filter.BasicAuth != nil {
-			m.Users = append(m.Users, filter.BasicAuth.SecretRef.Name)
-		}
-		if filter.APIKey != nil {
-			m.Users = append(m.Users, filter.APIKey.SecretRef.Name)
-		}
-		if filter.OIDC != nil {
-			m.Users, m.Logins = append(m.Users, filter.OIDC.SecretRef.Name), append(m.Logins, filter.OIDC.SecretRef.Name)
-			m.ConfigMaps = appendNames(m.ConfigMaps, filter.OIDC.CACertificateRefs)
-		}
-	}
-	m.ConfigMaps = append(m.ConfigMaps, RuleSets(gateway)...)
-	for _, keys := range KeySets(gateway) {
-		if keys.ConfigMapRef != nil {
-			m.ConfigMaps = append(m.ConfigMaps, keys.ConfigMapRef.Name)
-		}
-		if keys.Remote != nil {
-			m.ConfigMaps = appendNames(m.ConfigMaps, keys.Remote.CACertificateRefs)
-		}
-	}
-	if attachments := gateway.Status.Attachments; attachments != nil {
-		m.Users, m.Logins = appendNames(m.Users, attachments.Users), appendNames(m.Logins, attachments.Logins)
-		m.ConfigMaps = appendNames(m.ConfigMaps, attachments.ConfigMaps)
-		m.VerifiesNames, m.WAF = attachments.VerifiesNames, m.WAF || attachments.WAF
-	}
-	for _, names := range []*[]string{&m.Certificates, &m.Users, &m.Logins, &m.ConfigMaps} {
-		slices.Sort(*names)
-		*names = slices.Compact(*names)
-	}
-	return m
-}
-
-// filters returns those of all rules and listeners of a Gateway.
-func filters(gateway *appv1.Gateway) iter.Seq[*appv1.RuleFilter] {
-	return func(yield func(*appv1.RuleFilter) bool) {
-		goOn := true
-		add := func(filters []appv1.RuleFilter) {
-			for i := range filters {
-				goOn = goOn && yield(&filters[i])
-			}
-		}
-		for i := range gateway.Spec.Listeners {
-			add(gateway.Spec.Listeners[i].Filters)
-		}
-		for i := range gateway.Spec.Routes {
-			for j := range gateway.Spec.Routes[i].Rules {
-				add(gateway.Spec.Routes[i].Rules[j].Filters)
-			}
-		}
-	}
-}
-
-// KeySets are the sources of the JWT keys that a Gateway names.
-func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
-	var all []appv1.JWTKeys
-	for filter := range filters(gateway) {
-		if filter.JWT != nil {
-			for i := range filter.JWT.Issuers {
-				all = append(all, filter.JWT.Issuers[i].Keys)
-			}
-		}
-	}
-	return all
-}
-
-// RuleSets are the ConfigMaps with rules of WAFs that a Gateway names.
-func RuleSets(gateway *appv1.Gateway) []string {
-	var all []string
-	for filter := range filters(gateway) {
-		if filter.WAF != nil && filter.WAF.RulesRef != nil {
-			all = append(all, filter.WAF.RulesRef.Name)
-		}
-	}
-	return all
-}
-
 // Parent returns the name of the Gateway of the Gateway API for which a Gateway was made, "" for others.
 func Parent(gateway *appv1.Gateway) string {
 	owner := metav1.GetControllerOf(gateway)
@@ -230,11 +130,4 @@ func Parent(gateway *appv1.Gateway) string {
 		return ""
 	}
 	return owner.Name
-}
-
-func appendNames(names []string, refs []appv1.ObjectReference) []string {
-	for _, ref := range refs {
-		names = append(names, ref.Name)
-	}
-	return names
 }

@@ -57,7 +57,11 @@ func (u *uses) change(host *Host, n int) {
 			key := backend.String()
 			u.count("b"+key, n, func() { u.backends.Set(key, backend) }, func() { u.backends.Delete(key) })
 		})
-		for _, file := range rule.SecretFiles() {
+		for _, mount := range rule.Mounts() {
+			if mount.Secret == "" {
+				continue
+			}
+			file := mount.SecretFile
 			path := file.Secret + "/" + file.File + " " + file.Issuer
 			u.count("s"+path, n, func() { u.secrets.Set(path, file) }, func() { u.secrets.Delete(path) })
 		}

@@ -100,7 +100,7 @@ func podTemplate(gateway *appv1.Gateway, options Options) *corev1ac.PodTemplateS
 }
 
 func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {
-	mounted := proxypod.MountsOf(gateway)
+	mounted := source.MountsOf(gateway)
 	spec := corev1ac.PodSpec().
 		WithServiceAccountName(proxypod.ChildName(gateway.Name)).
 		WithAutomountServiceAccountToken(false).

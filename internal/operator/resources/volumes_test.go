@@ -9,7 +9,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/proxypod"
+	source "gateway/internal/source/appv1"
 )
 
 // held are the sources of what a container mounts, as "KIND NAME KEYS", and the volumes of the pod's own, as "MODE
@@ -150,7 +150,7 @@ func TestWAFAlone(t *testing.T) {
 }
 
 func TestWhatIsMissingKeepsNoPodFromStarting(t *testing.T) {
-	for _, volume := range tlsVolumes(proxypod.MountsOf(readGateway(t, "testdata/tls.in.yaml"))) {
+	for _, volume := range tlsVolumes(source.MountsOf(readGateway(t, "testdata/tls.in.yaml"))) {
 		if volume.Projected == nil {
 			continue
 		}
@@ -206,10 +206,10 @@ func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
 
 func TestWithoutTLSNothingIsMounted(t *testing.T) {
 	gateway := readGateway(t, "testdata/plain.in.yaml")
-	if volumes := tlsVolumes(proxypod.MountsOf(gateway)); len(volumes) > 0 {
+	if volumes := tlsVolumes(source.MountsOf(gateway)); len(volumes) > 0 {
 		t.Errorf("volumes are mounted: %+v", volumes)
 	}
-	if args := mountArgs(proxypod.MountsOf(gateway)); len(args) > 0 {
+	if args := mountArgs(source.MountsOf(gateway)); len(args) > 0 {
 		t.Errorf("the agent is told of %q", args)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/proxypod"
+	source "gateway/internal/source/appv1"
 )
 
 // The kinds of objects that proxies have problems with.
@@ -42,19 +42,18 @@ func namedSubjects(gateway *appv1.Gateway) map[subject]bool {
 			name(string(listener.Name), kindConfigMap, validation.CACertificateRefs)
 		}
 	}
-	for _, secret := range proxypod.MountsOf(gateway).Users {
-		name("", kindUsers, []appv1.ObjectReference{{Name: secret}})
+	if attachments := gateway.Status.Attachments; attachments != nil {
+		name("", kindUsers, attachments.Users)
 	}
-	for _, configMap := range proxypod.RuleSets(gateway) {
-		name("", kindRules, []appv1.ObjectReference{{Name: configMap}})
-	}
-	for _, keys := range proxypod.KeySets(gateway) {
-		if keys.ConfigMapRef != nil {
-			name("", kindKeys, []appv1.ObjectReference{*keys.ConfigMapRef})
+	for _, mount := range source.MountsOfFilters(gateway) {
+		kind := kindKeys
+		switch {
+		case mount.Secret != "":
+			kind = kindUsers
+		case mount.Filter == "WAF":
+			kind = kindRules
 		}
-		if keys.Remote != nil {
-			name("", kindKeys, []appv1.ObjectReference{{Name: keys.Remote.URI}})
-		}
+		named[subject{"", kind, mount.Of}] = true
 	}
 	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
 		name("", kindSecret, []appv1.ObjectReference{*ref})

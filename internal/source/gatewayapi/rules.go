@@ -64,8 +64,8 @@ func (t *translator) addRules(r *route, all []gatewayv1.HTTPRouteRule) {
 		for _, problem := range translator.Translate(&r.rules[last], &all[i]) {
 			r.resolved.also(problem.Reason, "rules[%d].%s", last, problem.Message)
 		}
-		for _, m := range mountedFor(&r.rules[last].Action) {
-			t.dependOn(kindReported, r.GetNamespace(), m.of)
+		for _, m := range r.rules[last].Mounts() {
+			t.dependOn(kindReported, r.GetNamespace(), m.Of)
 		}
 	}
 }

@@ -173,11 +173,11 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 func (s *stage) keySets(t *testing.T, gateway *appv1.Gateway) map[routing.KeySource][]routing.JWTKey {
 	t.Helper()
 	all := map[routing.KeySource][]routing.JWTKey{}
-	for _, keys := range proxypod.KeySets(gateway) {
-		if keys.ConfigMapRef == nil {
+	for _, mount := range source.MountsOfFilters(gateway) {
+		if mount.Filter != "JWT" || len(mount.ConfigMaps) != 1 || mount.ConfigMaps[0] != mount.Of {
 			continue
 		}
-		name := keys.ConfigMapRef.Name
+		name := mount.Of
 		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatalf("the commands did not make ConfigMap %s: %v", name, err)
@@ -196,7 +196,7 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 	volume, pairs := certtest.NewVolume(t), t.TempDir()
 	k := keeper.Keeper{Secrets: volume.Dir, Pairs: pairs, Certificates: t.TempDir(), Users: passwords.NewChecker(), HAProxy: runtime.NewWorker(paths.WorkerSocket())}
 	files := map[string][]byte{}
-	for _, name := range proxypod.MountsOf(gateway).Users {
+	for _, name := range source.MountsOf(gateway).Users {
 		secret, err := server.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatalf("the commands did not make Secret %s: %v", name, err)
@@ -240,7 +240,7 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 // use for it.
 func (s *stage) startLogin(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) string {
 	t.Helper()
-	names := proxypod.MountsOf(gateway).Logins
+	names := source.MountsOf(gateway).Logins
 	if len(names) == 0 {
 		return ""
 	}
@@ -266,12 +266,16 @@ func (s *stage) startLogin(t *testing.T, gateway *appv1.Gateway, paths ir.Paths)
 // for it.
 func (s *stage) startWAF(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) string {
 	t.Helper()
-	if !proxypod.MountsOf(gateway).WAF {
+	if !source.MountsOf(gateway).WAF {
 		return ""
 	}
 	path, socket := server.BuildModule(t, "cmd/gateway-waf", "-tags=no_fs_access"), filepath.Join(paths.RunDir, "waf.sock")
 	volume := certtest.NewVolume(t)
-	for _, name := range proxypod.RuleSets(gateway) {
+	for _, mount := range source.MountsOfFilters(gateway) {
+		if mount.Filter != "WAF" {
+			continue
+		}
+		name := mount.Of
 		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatalf("the commands did not make ConfigMap %s: %v", name, err)

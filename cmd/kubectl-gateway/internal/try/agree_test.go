@@ -152,8 +152,10 @@ func complete(t *testing.T, site *cli.Site) string {
 		all = append(all, string(content))
 	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		for _, file := range rule.SecretFiles() {
-			add("Secret", "stringData", file.Secret)
+		for _, mount := range rule.Mounts() {
+			if mount.Secret != "" {
+				add("Secret", "stringData", mount.Secret)
+			}
 		}
 	})
 	for _, name := range slices.Concat(cli.AuthorityNames(table), cli.KeySetNames(table), cli.RuleSetNames(table)) {

@@ -136,8 +136,10 @@ func (o *objects) users() map[string]bool {
 		if action == nil {
 			return
 		}
-		for _, file := range action.SecretFiles() {
-			users[file.Secret] = true
+		for _, mount := range action.Mounts() {
+			if mount.Secret != "" {
+				users[mount.Secret] = true
+			}
 		}
 	}
 	for i := range o.gateway.Listeners {

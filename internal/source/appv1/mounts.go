@@ -1,0 +1,88 @@
+package appv1
+
+import (
+	"iter"
+	"slices"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
+	"gateway/internal/model"
+	"gateway/internal/proxypod"
+)
+
+// MountsOf returns what a Gateway and its objects name.
+func MountsOf(gateway *appv1.Gateway) proxypod.Mounts {
+	var m proxypod.Mounts
+	for _, listener := range gateway.Spec.Listeners {
+		if listener.TLS == nil {
+			continue
+		}
+		m.Certificates = appendNames(m.Certificates, listener.TLS.CertificateRefs)
+		if validation := listener.TLS.ClientValidation; validation != nil {
+			m.ConfigMaps = appendNames(m.ConfigMaps, validation.CACertificateRefs)
+		}
+	}
+	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
+		m.Certificates = append(m.Certificates, ref.Name)
+	}
+	for _, backend := range gateway.Spec.Backends {
+		if backend.TLS != nil {
+			m.ConfigMaps = appendNames(m.ConfigMaps, backend.TLS.CACertificateRefs)
+		}
+	}
+	for action := range actions(gateway) {
+		m.WAF = m.WAF || action.WAF != nil
+		for _, mount := range action.Mounts() {
+			m.ConfigMaps = append(m.ConfigMaps, mount.ConfigMaps...)
+			if mount.Secret != "" {
+				m.Users = append(m.Users, mount.Secret)
+			}
+			if mount.File == certificates.SessionKeysFile {
+				m.Logins = append(m.Logins, mount.Secret)
+			}
+		}
+	}
+	if attachments := gateway.Status.Attachments; attachments != nil {
+		m.Users, m.Logins = appendNames(m.Users, attachments.Users), appendNames(m.Logins, attachments.Logins)
+		m.ConfigMaps = appendNames(m.ConfigMaps, attachments.ConfigMaps)
+		m.VerifiesNames, m.WAF = attachments.VerifiesNames, m.WAF || attachments.WAF
+	}
+	for _, names := range []*[]string{&m.Certificates, &m.Users, &m.Logins, &m.ConfigMaps} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	return m
+}
+
+// MountsOfFilters returns what the filters of a Gateway need.
+func MountsOfFilters(gateway *appv1.Gateway) []model.Mount {
+	var all []model.Mount
+	for action := range actions(gateway) {
+		all = append(all, action.Mounts()...)
+	}
+	return all
+}
+
+// actions returns what the filters of each rule and listener of a Gateway do.
+func actions(gateway *appv1.Gateway) iter.Seq[*model.Action] {
+	return func(yield func(*model.Action) bool) {
+		goOn := true
+		add := func(filters []appv1.RuleFilter) {
+			if goOn && len(filters) > 0 {
+				goOn = yield(ListenerFilters("", gateway.Namespace, appv1.RouteFilterSpec{Filters: filters}))
+			}
+		}
+		for i := range gateway.Spec.Listeners {
+			add(gateway.Spec.Listeners[i].Filters)
+		}
+		for i := range gateway.Spec.Routes {
+			for j := range gateway.Spec.Routes[i].Rules {
+				add(gateway.Spec.Routes[i].Rules[j].Filters)
+			}
+		}
+	}
+}
+
+func appendNames(names []string, refs []appv1.ObjectReference) []string {
+	return append(names, namesOf(refs)...)
+}
