@@ -64,10 +64,10 @@ func keys(t *testing.T, object string, items []corev1ac.KeyToPathApplyConfigurat
 // The promise of the design: who can talk to the API server holds no key, and who holds the keys cannot.
 func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	gateway := readGateway(t, "testdata/tls.in.yaml")
-	token := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}}}
-	remote := appv1.RuleFilter{JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}}}
-	login := appv1.RuleFilter{OIDC: &appv1.OIDC{SecretRef: appv1.ObjectReference{Name: "provider"}, CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}
-	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}, {Filters: []appv1.RuleFilter{login, {WAF: &appv1.WAF{RulesRef: &appv1.ObjectReference{Name: "rules"}}}}}}})
+	token := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}}}
+	remote := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuers: []appv1.JWTIssuer{{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{URI: "https://issuer.test/keys", CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}}}
+	login := appv1.RuleFilter{Type: appv1.RuleFilterOIDC, OIDC: &appv1.OIDC{SecretRef: appv1.ObjectReference{Name: "provider"}, CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}
+	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token}}, {Filters: []appv1.RuleFilter{remote}}, {Filters: []appv1.RuleFilter{login, {Type: appv1.RuleFilterWAF, WAF: &appv1.WAF{RulesRef: &appv1.ObjectReference{Name: "rules"}}}}}}})
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
 	if len(pod.InitContainers) != 4 || len(pod.Containers) != 1 {
 		t.Fatalf("there are %d init containers and %d containers, want keys, login, waf, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
