@@ -65,9 +65,14 @@ type GatewayProxyStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Addresses []NodeAddress `json:"addresses,omitempty"`
 
-	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
-	// All objects with this resourceVersion or a lower one are live. Of "attachments", it is the newest since of the
-	// Gateway's status.attachments that the agent follows.
+	// HAProxy answers by everything of the Gateway API that the pod follows, up to this resourceVersion, but for
+	// resources. If it is empty, only what resources lists is known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+
+	// Resources and namespaces whose objects HAProxy answers by up to a later resourceVersion, or up to none. Of
+	// "attachments", it is the newest since of the Gateway's status.attachments that the agent follows.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8192
@@ -105,7 +110,7 @@ type ProxiedGateway struct {
 	UID types.UID `json:"uid"`
 }
 
-// ProxiedResource says which objects of a resource and namespace HAProxy answers by.
+// ProxiedResource reports up to which resourceVersion HAProxy answers by the objects of a resource and namespace.
 type ProxiedResource struct {
 	// The resource, such as httproutes.
 	// +required
@@ -113,13 +118,13 @@ type ProxiedResource struct {
 	// +kubebuilder:validation:MaxLength=63
 	Resource string `json:"resource"`
 
-	// The namespace of the objects.
-	// +required
-	// +kubebuilder:validation:MinLength=1
+	// The namespace of the objects. If it is empty, this is about all namespaces that have no entry of their own.
+	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace"`
+	Namespace string `json:"namespace,omitempty"`
 
-	// The highest resourceVersion among the objects.
+	// All objects with this resourceVersion or a lower one are live. 0: the objects have not been listed yet, or may not
+	// be listed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -17,18 +17,34 @@ type Live struct {
 	// Problems are what any of them reports. Omitted says that there are more; "" if there are none.
 	Problems []appv1.ProxyProblem
 	Omitted  string
-	// versions are the resourceVersions that all of them run, by resource and namespace.
-	versions map[resourceOf]string
+	// proxies are what each of them runs.
+	proxies []proxied
 }
 
 type resourceOf struct{ resource, namespace string }
+
+// proxied is what one proxy runs: everything up to a resourceVersion, and exceptions.
+type proxied struct {
+	base       string
+	exceptions map[resourceOf]string
+}
+
+// has reports whether the proxy runs the objects of a resource and namespace up to a resourceVersion.
+func (p proxied) has(resource, namespace, version string) bool {
+	for _, of := range []resourceOf{{resource, namespace}, {resource: resource}} {
+		if upTo, ok := p.exceptions[of]; ok {
+			return isUpTo(version, upTo)
+		}
+	}
+	return isUpTo(version, p.base)
+}
 
 // LiveOf returns what the proxies of a Gateway run. Proxies count if they receive traffic, or have reported and may
 // receive traffic at any moment.
 func LiveOf(gateway *appv1.Gateway, endpointSlices []*discoveryv1.EndpointSlice, all []*appv1.GatewayProxy) Live {
 	proxies := endpointsOf(endpointSlices)
 	reports := reportsOf(gateway, proxies, all)
-	live, first := Live{Ready: len(proxies.ready)}, true
+	live := Live{Ready: len(proxies.ready)}
 	for _, pod := range proxies.alive {
 		report, reported := reports[pod]
 		if !reported && !slices.Contains(proxies.ready, pod) {
@@ -36,18 +52,11 @@ func LiveOf(gateway *appv1.Gateway, endpointSlices []*discoveryv1.EndpointSlice,
 		}
 		live.Problems = append(live.Problems, report.Problems...)
 		live.Omitted = cmp.Or(live.Omitted, omittedBy(pod, report))
-		versions := map[resourceOf]string{}
+		one := proxied{report.ResourceVersion, make(map[resourceOf]string, len(report.Resources))}
 		for _, r := range report.Resources {
-			of := resourceOf{r.Resource, r.Namespace}
-			before, known := live.versions[of]
-			switch {
-			case first || known && isUpTo(r.ResourceVersion, before):
-				versions[of] = r.ResourceVersion
-			case known:
-				versions[of] = before
-			}
+			one.exceptions[resourceOf{r.Resource, r.Namespace}] = r.ResourceVersion
 		}
-		live.versions, first = versions, false
+		live.proxies = append(live.proxies, one)
 	}
 	return live
 }
@@ -60,5 +69,5 @@ func isUpTo(version, other string) bool {
 
 // Has reports whether all proxies run the objects of a resource and namespace up to a resourceVersion.
 func (l Live) Has(resource, namespace, version string) bool {
-	return l.Ready > 0 && isUpTo(version, l.versions[resourceOf{resource, namespace}])
+	return l.Ready > 0 && !slices.ContainsFunc(l.proxies, func(p proxied) bool { return !p.has(resource, namespace, version) })
 }

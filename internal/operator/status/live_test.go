@@ -52,3 +52,33 @@ func TestLive(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveUpToABase: a report lists exceptions only. One of an older agent has no base, and lists everything.
+func TestLiveUpToABase(t *testing.T) {
+	everywhere := appv1.ProxiedResource{Resource: "httproutes", ResourceVersion: "100"}
+	later := appv1.ProxiedResource{Resource: "httproutes", Namespace: "team", ResourceVersion: "100"}
+	behind := appv1.ProxiedResource{Resource: "httproutes", Namespace: "team", ResourceVersion: "0"}
+	for name, test := range map[string]struct {
+		base      string
+		resources []appv1.ProxiedResource
+		want      bool
+	}{
+		"the base is late enough":                 {"100", nil, true},
+		"the base is older":                       {"99", nil, false},
+		"the namespace is later than the base":    {"99", []appv1.ProxiedResource{later}, true},
+		"the namespace is not listed yet":         {"100", []appv1.ProxiedResource{behind}, false},
+		"all namespaces are later than the base":  {"9", []appv1.ProxiedResource{everywhere}, true},
+		"all namespaces but this one are later":   {"9", []appv1.ProxiedResource{everywhere, behind}, false},
+		"all namespaces of another resource are":  {"9", []appv1.ProxiedResource{{Resource: "tcproutes", ResourceVersion: "100"}}, false},
+		"without a base, other namespaces do not": {"", []appv1.ProxiedResource{{Resource: "httproutes", Namespace: "a", ResourceVersion: "100"}}, false},
+	} {
+		one, old := report("a", 7), report("old", 7)
+		one.Status.ResourceVersion, one.Status.Resources = test.base, test.resources
+		old.Status.Resources = []appv1.ProxiedResource{{Resource: "httproutes", Namespace: "team", ResourceVersion: "1000"}}
+		slice := newSlice(newEndpoint("a", new(true), nil), newEndpoint("old", new(true), nil))
+		live := LiveOf(newGateway(), []*discoveryv1.EndpointSlice{slice}, []*appv1.GatewayProxy{one, old})
+		if got := live.Has("httproutes", "team", "100"); got != test.want {
+			t.Errorf("%s: got %t, want %t", name, got, test.want)
+		}
+	}
+}
