@@ -897,6 +897,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ProxyProblem
           elementRelationship: atomic
+    - name: resourceVersion
+      type:
+        scalar: string
     - name: resources
       type:
         list:
@@ -1640,7 +1643,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: namespace
       type:
         scalar: string
-      default: ""
     - name: resource
       type:
         scalar: string

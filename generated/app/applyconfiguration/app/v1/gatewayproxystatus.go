@@ -22,9 +22,11 @@ type GatewayProxyStatusApplyConfiguration struct {
 	Watch *appv1.WatchMode `json:"watch,omitempty"`
 	// The addresses of the pod's node that reach the pod. There are none without spec.pods.hostPorts.
 	Addresses []appv1.NodeAddress `json:"addresses,omitempty"`
-	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
-	// All objects with this resourceVersion or a lower one are live. Of "attachments", it is the newest since of the
-	// Gateway's status.attachments that the agent follows.
+	// HAProxy answers by everything of the Gateway API that the pod follows, up to this resourceVersion, but for
+	// resources. If it is empty, only what resources lists is known.
+	ResourceVersion *string `json:"resourceVersion,omitempty"`
+	// Resources and namespaces whose objects HAProxy answers by up to a later resourceVersion, or up to none. Of
+	// "attachments", it is the newest since of the Gateway's status.attachments that the agent follows.
 	Resources []ProxiedResourceApplyConfiguration `json:"resources,omitempty"`
 	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
 	// generation comes first.
@@ -70,6 +72,14 @@ func (b *GatewayProxyStatusApplyConfiguration) WithAddresses(values ...appv1.Nod
 	for i := range values {
 		b.Addresses = append(b.Addresses, values[i])
 	}
+	return b
+}
+
+// WithResourceVersion sets the ResourceVersion field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResourceVersion field is set to the value of the last call.
+func (b *GatewayProxyStatusApplyConfiguration) WithResourceVersion(value string) *GatewayProxyStatusApplyConfiguration {
+	b.ResourceVersion = &value
 	return b
 }
 

@@ -7,13 +7,14 @@ package v1
 // ProxiedResourceApplyConfiguration represents a declarative configuration of the ProxiedResource type for use
 // with apply.
 //
-// ProxiedResource says which objects of a resource and namespace HAProxy answers by.
+// ProxiedResource reports up to which resourceVersion HAProxy answers by the objects of a resource and namespace.
 type ProxiedResourceApplyConfiguration struct {
 	// The resource, such as httproutes.
 	Resource *string `json:"resource,omitempty"`
-	// The namespace of the objects.
+	// The namespace of the objects. If it is empty, this is about all namespaces that have no entry of their own.
 	Namespace *string `json:"namespace,omitempty"`
-	// The highest resourceVersion among the objects.
+	// All objects with this resourceVersion or a lower one are live. 0: the objects have not been listed yet, or may not
+	// be listed.
 	ResourceVersion *string `json:"resourceVersion,omitempty"`
 }
 
