@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
@@ -43,6 +44,8 @@ func (c *Controller) handle(kind string, informer cache.SharedIndexInformer) err
 // changed, its status is looked at with the next objects that did: the Controller writes it, and another one may have.
 func (c *Controller) changed(kind string, old, new any) {
 	matters := old == nil || new == nil || differs(kind, old, new)
+	before, _ := old.(metav1.Object)
+	after, _ := new.(metav1.Object)
 	for _, obj := range []any{old, new} {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = unknown.Obj
@@ -59,6 +62,7 @@ func (c *Controller) changed(kind string, old, new any) {
 			id.Name = object.GetLabels()[proxypod.LabelGateway]
 		}
 		if matters {
+			c.noteArrival(id, before, after)
 			c.queue.Add(task{id, true})
 			continue
 		}
@@ -66,6 +70,38 @@ func (c *Controller) changed(kind string, old, new any) {
 		c.quiet[id] = true
 		c.mu.Unlock()
 	}
+}
+
+// arrival is the version by which a generation of an object arrived.
+type arrival struct {
+	uid        types.UID
+	generation int64
+	version    string
+}
+
+// noteArrival notes by which version the newest generation of an object arrived; nil: there was none, or is none any
+// more. By the time that the object is looked at, the caches may have it with a later status, of which no agent reports.
+func (c *Controller) noteArrival(id source.Object, old, new metav1.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case new == nil:
+		delete(c.arrived, id)
+	case resourceOfKind(id.Kind) != "" && (old == nil || old.GetUID() != new.GetUID() || old.GetGeneration() != new.GetGeneration()):
+		c.arrived[id] = arrival{new.GetUID(), new.GetGeneration(), new.GetResourceVersion()}
+	}
+}
+
+// takeArrival returns the version by which a generation of an object arrived, once; "": nobody knows.
+func (c *Controller) takeArrival(id source.Object, object metav1.Object) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	arrived := c.arrived[id]
+	if arrived.uid != object.GetUID() || arrived.generation != object.GetGeneration() {
+		return ""
+	}
+	delete(c.arrived, id)
+	return arrived.version
 }
 
 // differs reports whether an object differs in what statuses and data planes depend on.

@@ -87,6 +87,8 @@ type Controller struct {
 	pending map[source.Object]write
 	written map[source.Object]written
 	invalid map[source.Object][sha256.Size]byte
+	// arrived are the newest generations of objects that were not looked at yet.
+	arrived map[source.Object]arrival
 
 	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused what the API
 	// server has against one, and versions the newest generation of each object.
@@ -118,7 +120,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			workqueue.NewTypedItemExponentialFailureRateLimiter[source.Object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{}, quiet: map[source.Object]bool{},
 		pending: map[source.Object]write{}, written: map[source.Object]written{},
-		invalid: map[source.Object][sha256.Size]byte{},
+		invalid: map[source.Object][sha256.Size]byte{}, arrived: map[source.Object]arrival{},
 		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]refusal{},
 		unbound: map[types.NamespacedName]string{}, left: map[types.NamespacedName]map[leftOut]bool{}, versions: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,

@@ -322,18 +322,11 @@ func (f *fixture) program(namespace, name string) {
 		},
 		Status: appv1.GatewayProxyStatus{
 			Gateway: appv1.ProxiedGateway{Name: name, UID: own.UID}, ObservedGeneration: own.Generation,
+			ResourceVersion: fmt.Sprint(f.version),
 			Resources: []appv1.ProxiedResource{{
 				Resource: proxypod.ResourceAttachments, Namespace: namespace, ResourceVersion: fmt.Sprint(f.version),
 			}},
 		},
-	}
-	for kind := range kinds {
-		resource, _ := f.resourceOf(kind)
-		for _, object := range f.list(kind) {
-			report.Status.Resources = append(report.Status.Resources, appv1.ProxiedResource{
-				Resource: resource.Resource, Namespace: object.GetNamespace(), ResourceVersion: fmt.Sprint(f.version),
-			})
-		}
 	}
 	f.putObject(ownKind("GatewayProxy"), report)
 	slice := &discoveryv1.EndpointSlice{

@@ -39,21 +39,26 @@ func (o *observed) Missing(plane source.Parent, needs source.Needs) string {
 func (o *observed) missing(plane source.Parent, needs source.Needs, stays bool) string {
 	once := append([]source.Object{needs.Object}, needs.Parents...)
 	for i, object := range slices.Concat(once, needs.Uses) {
-		isDone := stays && i < len(once) || o.runs(plane, object, stays)
+		version := o.controller.versions[object]
+		isKnown := stays && (i < len(once) || version != nil && version.confirmed[plane])
+		isDone := isKnown || version != nil && o.has(plane, resourceOfKind(object.Kind), object.Namespace, version.first)
 		switch {
 		case !isDone && i == 0:
 			return "not all proxies run it yet"
 		case !isDone:
 			return "not all proxies run " + object.Kind + " " + object.Name + " yet"
-		case !o.isAttached(plane, object, needs, stays):
+		case !o.isAttached(plane, object, needs, isKnown):
 			return "not all proxies watch namespace " + object.Namespace + " yet"
+		case !isKnown:
+			version.confirmed[plane] = true
 		}
 	}
 	return ""
 }
 
-// isAttached reports whether the agents of a data plane have been told to watch where an object is, and follow that.
-func (o *observed) isAttached(plane source.Parent, object source.Object, needs source.Needs, stays bool) bool {
+// isAttached reports whether the agents of a data plane have been told to watch where an object is, and follow that. An
+// agent that does not may still report a higher version. isKnown says that they ran the object before.
+func (o *observed) isAttached(plane source.Parent, object source.Object, needs source.Needs, isKnown bool) bool {
 	if object.Kind == "Gateway" { // they watch theirs without being told
 		return true
 	}
@@ -62,21 +67,7 @@ func (o *observed) isAttached(plane source.Parent, object source.Object, needs s
 		return false
 	}
 	isSelected := object != needs.Object || needs.Labels == nil || maps.Equal(namespace.Labels, needs.Labels)
-	return stays || isSelected && (namespace.Since == "" || o.has(plane, proxypod.ResourceAttachments, o.own[plane].Namespace, namespace.Since))
-}
-
-// runs reports whether all proxies of a data plane run the generation of an object. isKnown says that they still do if
-// they did.
-func (o *observed) runs(plane source.Parent, object source.Object, isKnown bool) bool {
-	version := o.controller.versions[object]
-	switch {
-	case version == nil:
-		return false
-	case isKnown && version.confirmed[plane]:
-		return true
-	}
-	version.confirmed[plane] = o.has(plane, resourceOfKind(object.Kind), object.Namespace, version.first)
-	return version.confirmed[plane]
+	return isKnown || isSelected && (namespace.Since == "" || o.has(plane, proxypod.ResourceAttachments, o.own[plane].Namespace, namespace.Since))
 }
 
 // has reports whether all proxies of a data plane run a resource of a namespace up to a version. Before it says so, it

@@ -4,7 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	appv1 "gateway/api/app/v1"
+	source "gateway/internal/source/gatewayapi"
 )
 
 // teamService is a Service of another namespace, which routes of namespace web may refer to.
@@ -44,17 +49,12 @@ func (f *fixture) run(behind bool) {
 	f.settle()
 }
 
-// without has the reports of proxies leave out a resource of a namespace.
+// without has proxies report that they have not listed a resource of a namespace.
 func (f *fixture) without(resource, namespace string) {
 	f.t.Helper()
 	for _, object := range f.list(ownKind("GatewayProxy")) {
-		report, kept := object.(*appv1.GatewayProxy), []appv1.ProxiedResource(nil)
-		for _, r := range report.Status.Resources {
-			if r.Resource != resource || r.Namespace != namespace {
-				kept = append(kept, r)
-			}
-		}
-		report.Status.Resources = kept
+		report, behind := object.(*appv1.GatewayProxy), appv1.ProxiedResource{Resource: resource, Namespace: namespace, ResourceVersion: "0"}
+		report.Status.Resources = append(report.Status.Resources, behind)
 		f.putObject(ownKind("GatewayProxy"), report)
 	}
 }
@@ -138,5 +138,35 @@ func TestARouteThatComesBackIsConfirmedAgain(t *testing.T) {
 			f.run(false)
 			isLive("True Programmed")
 		})
+	}
+}
+
+// TestAnEditIsKnownByItsOwnVersion: another controller writes a status before the edit is looked at. No agent reports
+// that.
+func TestAnEditIsKnownByItsOwnVersion(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.program("web", "shop")
+	f.settle()
+	f.put(strings.Replace(route, "name: api, port: 80", "name: api, port: 80, weight: 2", 1))
+	f.program("web", "shop")
+	f.catchUp()
+	for _, object := range f.list(routeKind("HTTPRoute")) {
+		route := object.(*gatewayv1.HTTPRoute)
+		route.Status.Parents = append(route.Status.Parents, gatewayv1.RouteParentStatus{
+			ParentRef: gatewayv1.ParentReference{Name: "other"}, ControllerName: "example.com/other", Conditions: route.Status.Parents[0].Conditions,
+		})
+		f.putObject(routeKind("HTTPRoute"), route)
+	}
+	f.catchUp()
+	_, err := f.sync()
+	must(t, err)
+	for _, object := range f.list(routeKind("HTTPRoute")) {
+		for _, parent := range object.(*gatewayv1.HTTPRoute).Status.Parents {
+			c := meta.FindStatusCondition(parent.Conditions, "Programmed")
+			if parent.ControllerName == source.ControllerName && (c.Status != metav1.ConditionTrue || c.ObservedGeneration != 2) {
+				t.Errorf("got %+v", c)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ type version struct {
 	first string
 	// object is the one that was seen last. Its status is written as it was seen then, not as the caches have it later.
 	object metav1.Object
-	// confirmed are the data planes whose proxies all run the generation, by what the API server had.
+	// confirmed are the data planes whose proxies all ran the generation, by what the API server had.
 	confirmed map[source.Parent]bool
 	// live are the data planes at which the object is live by this evaluation, with all that it needs, and before the same
 	// by the one before; nil: there was none.
@@ -145,6 +146,9 @@ func (c *Controller) noteVersion(id source.Object, object metav1.Object) {
 		c.versions[id].object = object
 	default:
 		c.versions[id] = &version{first: object.GetResourceVersion(), object: object, confirmed: map[source.Parent]bool{}}
+	}
+	if object != nil {
+		c.versions[id].first = cmp.Or(c.takeArrival(id, object), c.versions[id].first)
 	}
 }
 
