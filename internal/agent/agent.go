@@ -301,9 +301,10 @@ func (a *Agent) reportState() {
 			r.unmounted+" is not mounted: this pod waits to be replaced by one that mounts it"))
 	}
 	a.report.set(appv1.GatewayProxyStatus{
-		Gateway: appv1.ProxiedGateway{UID: a.inputs.uid}, ObservedGeneration: complete.generation(), Resources: complete.resources,
+		Gateway: appv1.ProxiedGateway{UID: a.inputs.uid}, ObservedGeneration: complete.generation(),
+		ResourceVersion: complete.versions.Base, Resources: complete.versions.Exceptions,
 		Problems: append(problems, a.inputs.material.problems...),
-	}, slices.ContainsFunc(a.pods, func(pod peers.Pod) bool { return pod.Name == a.options.Pod }))
+	}, complete.versions.Edits, slices.ContainsFunc(a.pods, func(pod peers.Pod) bool { return pod.Name == a.options.Pod }))
 }
 
 // problems returns what keeps the wanted configuration from being live.

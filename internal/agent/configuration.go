@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -41,7 +40,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Back
 		HasBackendCertificate: in.material.backendCertificate,
 	}, changed...)
 	return configuration{
-		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, routes: in.routes, resources: in.resources},
+		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, routes: in.routes, versions: in.versions},
 		table:   in.table, material: in.material, partial: in.awaiting, config: config,
 	}
 }
@@ -50,7 +49,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Back
 // earlier ones, so this takes no reload.
 func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
 	return &inputs{
-		uid: c.version.uid, origins: c.version.origins, routes: c.version.routes, resources: c.version.resources, table: c.table, material: c.material, awaiting: c.partial,
+		uid: c.version.uid, origins: c.version.origins, routes: c.version.routes, versions: c.version.versions, table: c.table, material: c.material, awaiting: c.partial,
 		states: endpoints.States(c.table.Backends(), c.table.Policies, cluster),
 	}
 }
@@ -65,8 +64,8 @@ type version struct {
 	// from others.
 	origins []model.Origin
 	routes  tree.Map[*model.Route]
-	// resources are the objects of the Gateway API among them, by their highest versions.
-	resources []appv1.ProxiedResource
+	// versions are those of the objects of the Gateway API among them.
+	versions Versions
 }
 
 // generation is the generation of the Gateway object; 0 for the zero version.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +81,7 @@ func (r *rig) startAgent(mods ...func(*Agent)) {
 		r.t.Fatal(err)
 	}
 	if r.agent.report != nil {
-		r.agent.report.interval = 0
+		r.agent.report.limit.SetLimit(rate.Inf)
 	}
 	for _, mod := range mods {
 		mod(r.agent)

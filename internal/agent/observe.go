@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/render"
@@ -99,7 +98,7 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 	if newTable || newMaterial || len(changed) > 0 {
 		a.wanted = in.render(a.options.Paths, a.options.Bind, changed...)
 	}
-	a.wanted.version.resources = in.resources
+	a.wanted.version.versions = in.versions
 	if newTable {
 		a.state.refused.keep(&a.wanted, a.state.good)
 	}
@@ -109,12 +108,12 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 
 // inputs are the observed state of everything except HAProxy.
 type inputs struct {
-	// uid, origins and routes are those of the objects; there are none before the first was seen. resources are up to
-	// which version objects of the Gateway API are among them.
-	uid       types.UID
-	origins   []model.Origin
-	routes    tree.Map[*model.Route]
-	resources []appv1.ProxiedResource
+	// uid, origins and routes are those of the objects; there are none before the first was seen. versions are those of
+	// the objects of the Gateway API among them.
+	uid      types.UID
+	origins  []model.Origin
+	routes   tree.Map[*model.Route]
+	versions Versions
 	// compiler and renderer keep what was made of the objects before.
 	compiler routing.Compiler
 	renderer render.Renderer
@@ -140,7 +139,7 @@ func (in *inputs) forget() {
 
 // observeObjects takes in new objects. It returns whether there are any.
 func (in *inputs) observeObjects(changes *Changes) bool {
-	if in.resources = changes.Resources; changes.Gateway == nil {
+	if in.versions = changes.Versions; changes.Gateway == nil {
 		return false
 	}
 	in.uid, in.origins, in.routes = changes.UID, changes.Gateway.Origins, changes.Gateway.Routes

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -30,10 +31,11 @@ const (
 	// lastReportRetry.
 	firstReportRetry = 100 * time.Millisecond
 	lastReportRetry  = 3 * time.Second
-	// reportInterval is the least time between two reports, while changes keep coming.
+	// reportInterval is the time between two reports, while changes keep coming. The first reportBurst are made at once.
 	reportInterval = time.Second
-	// renewInterval is how often a report that has not changed is applied again, in case somebody deleted or changed
-	// it. That writes nothing if it is as it was.
+	reportBurst    = 3
+	// renewInterval is how often a report is applied without a change that somebody may wait for, in case somebody deleted
+	// or changed it. It tells the newest versions.
 	renewInterval = time.Minute
 	// maxProblems is the most problems the API takes.
 	maxProblems = 16
@@ -53,21 +55,34 @@ type reporter struct {
 	// queue holds the pod's name when there may be something to do.
 	queue workqueue.TypedRateLimitingInterface[string]
 	clock clock.WithTicker
-	// interval is reportInterval.
-	interval time.Duration
+	limit *rate.Limiter
 
 	mu sync.Mutex
 	// wanted is the newest report; its Gateway has no UID before there is one. isEndpoint reports whether the pod is an
 	// endpoint of the Gateway's Service.
-	wanted     appv1.GatewayProxyStatus
+	wanted     report
 	isEndpoint bool
 
 	// The goroutine alone touches what follows. written is the report that the API server took in last, and when. madeAt
 	// is when it took in the GatewayProxy without its status.
-	written           appv1.GatewayProxyStatus
+	written           report
 	writtenAt, madeAt time.Time
 	// confirmed is the Gateway whose generation was passed to confirm.
 	confirmed types.UID
+}
+
+// report is what the pod runs, with the Edits of its Versions.
+type report struct {
+	appv1.GatewayProxyStatus
+	edits int64
+}
+
+// isNews reports whether a report has something that somebody may wait for, after another one.
+func (r report) isNews(before report) bool {
+	for _, one := range []*report{&r, &before} {
+		one.ResourceVersion, one.Resources = "", nil
+	}
+	return r.edits != before.edits || !equality.Semantic.DeepEqual(r.GatewayProxyStatus, before.GatewayProxyStatus)
 }
 
 func newReporter(options Options, clock clock.WithTicker, confirm func(uid types.UID, generation int64)) *reporter {
@@ -79,7 +94,7 @@ func newReporter(options Options, clock clock.WithTicker, confirm func(uid types
 		podUID:    options.PodUID,
 		confirm:   confirm,
 		clock:     clock,
-		interval:  reportInterval,
+		limit:     rate.NewLimiter(rate.Every(reportInterval), reportBurst),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstReportRetry, lastReportRetry),
 			workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock}),
@@ -90,8 +105,9 @@ func newReporter(options Options, clock clock.WithTicker, confirm func(uid types
 	return r
 }
 
-// set replaces the report, and reports whether the pod is an endpoint of the Gateway's Service. It never blocks.
-func (r *reporter) set(wanted appv1.GatewayProxyStatus, isEndpoint bool) {
+// set replaces the report. edits are those of the Versions in it, and isEndpoint reports whether the pod is an endpoint
+// of the Gateway's Service. It never blocks.
+func (r *reporter) set(wanted appv1.GatewayProxyStatus, edits int64, isEndpoint bool) {
 	wanted.Gateway.Name, wanted.Addresses = r.gateway, r.addresses
 	all := len(wanted.Problems)
 	wanted.Problems = slices.Clone(wanted.Problems[:min(all, maxProblems)])
@@ -102,8 +118,9 @@ func (r *reporter) set(wanted appv1.GatewayProxyStatus, isEndpoint bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.isEndpoint != isEndpoint || !equality.Semantic.DeepEqual(r.wanted, wanted) {
-		r.wanted, r.isEndpoint = wanted, isEndpoint
+	before, wasEndpoint := r.wanted, r.isEndpoint
+	r.wanted, r.isEndpoint = report{wanted, edits}, isEndpoint
+	if isEndpoint != wasEndpoint || r.wanted.isNews(before) {
 		r.queue.Add(r.pod)
 	}
 }
@@ -134,14 +151,10 @@ func (r *reporter) sync(ctx context.Context) error {
 	r.mu.Lock()
 	wanted, isEndpoint := r.wanted, r.isEndpoint
 	r.mu.Unlock()
-	due := r.writtenAt.Add(renewInterval)
-	if !equality.Semantic.DeepEqual(r.written, wanted) {
-		due = r.writtenAt.Add(r.interval)
-	}
-	if wait := due.Sub(r.clock.Now()); wait > 0 {
+	if wait := r.wait(wanted); wait > 0 {
 		r.queue.AddAfter(r.pod, wait)
 	} else {
-		if err := r.apply(ctx, wanted); err != nil {
+		if err := r.apply(ctx, wanted.GatewayProxyStatus); err != nil {
 			return err
 		}
 		r.written, r.writtenAt = wanted, r.clock.Now()
@@ -152,6 +165,20 @@ func (r *reporter) sync(ctx context.Context) error {
 		return nil
 	}
 	return r.readGateway(ctx, uid)
+}
+
+// wait returns how long a report has to wait. If it need not, it counts as made.
+func (r *reporter) wait(wanted report) time.Duration {
+	now := r.clock.Now()
+	if !wanted.isNews(r.written) {
+		return r.writtenAt.Add(renewInterval).Sub(now)
+	}
+	turn := r.limit.ReserveN(now, 1)
+	wait := turn.DelayFrom(now)
+	if wait > 0 {
+		turn.CancelAt(now)
+	}
+	return wait
 }
 
 // apply writes the report to the GatewayProxy.

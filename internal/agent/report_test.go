@@ -84,7 +84,7 @@ func (r *reporting) expectTries(want int64) {
 func TestReportIsAnObjectOfThePod(t *testing.T) {
 	r := newReporting(t, never)
 	secret := newProblem("https", kindSecret, namespace, "tls", "it is bad")
-	r.reporter.set(reportOf("uid-1", 3, secret), false)
+	r.reporter.set(reportOf("uid-1", 3, secret), 0, false)
 	r.expectReport(3, "")
 	got, err := r.gateways.AppV1().GatewayProxies(namespace).Get(t.Context(), podName, metav1.GetOptions{})
 	r.must(err)
@@ -101,30 +101,67 @@ func TestReportIsAnObjectOfThePod(t *testing.T) {
 	}
 }
 
-// TestReportsAreSpacedOut: the first change is reported at once, and those that follow at once within a second.
+// TestReportsAreSpacedOut: the first changes are reported at once, and those that follow within a second.
 func TestReportsAreSpacedOut(t *testing.T) {
 	r := newReporting(t, never)
 	for range 5 {
-		r.reporter.set(reportOf("uid-1", 3), false)
-		r.expectReport(3, "")
+		r.reporter.set(reportOf("uid-1", 1), 0, false)
+		r.expectReport(1, "")
+	}
+	for generation := range int64(reportBurst) {
+		r.reporter.set(reportOf("uid-1", 1+generation), 0, false)
+		r.expectReport(1+generation, "")
 	}
 	for generation := range int64(5) {
-		r.reporter.set(reportOf("uid-1", 4+generation), false)
+		r.reporter.set(reportOf("uid-1", 4+generation), 0, false)
 	}
 	// That the pod becomes an endpoint is looked at, and by then so is what came before.
-	r.reporter.set(reportOf("uid-1", 9), true)
+	r.reporter.set(reportOf("uid-1", 9), 0, true)
 	<-r.confirmed
-	r.expectTries(1)
-	r.expectReport(3, "")
+	r.expectTries(reportBurst)
+	r.expectReport(reportBurst, "")
 	r.clock.Step(reportInterval)
 	r.expectReport(9, "")
+	r.expectTries(reportBurst + 1)
+}
+
+// TestVersionsAloneAreNoReport: nobody waits for those of a status write. The next report has them, at the latest after
+// a minute.
+func TestVersionsAloneAreNoReport(t *testing.T) {
+	r := newReporting(t, never)
+	upTo := func(version string) appv1.GatewayProxyStatus {
+		report := reportOf("uid-1", 1)
+		report.ResourceVersion = version
+		report.Resources = []appv1.ProxiedResource{{Resource: "httproutes", Namespace: "web", ResourceVersion: version}}
+		return report
+	}
+	expect := func(version string, step time.Duration) {
+		t.Helper()
+		r.eventually("it is reported", func() error {
+			r.clock.Step(step)
+			if got, err := r.reported(); err != nil || got.ResourceVersion != version || got.Resources[0].ResourceVersion != version {
+				return fmt.Errorf("got %+v, %w", got, err)
+			}
+			return nil
+		})
+	}
+	r.reporter.set(upTo("100"), 1, false)
+	expect("100", 0)
+	r.reporter.set(upTo("110"), 1, false) // a status
+	r.reporter.set(upTo("111"), 1, true)  // which has the reporter look
+	<-r.confirmed
+	expect("100", 0)
+	r.reporter.set(upTo("120"), 2, true) // an edit
+	expect("120", 0)
 	r.expectTries(2)
+	r.reporter.set(upTo("130"), 2, true)
+	expect("130", renewInterval)
 }
 
 // TestAReportComesBack after somebody has deleted it.
 func TestAReportComesBack(t *testing.T) {
 	r := newReporting(t, never)
-	r.reporter.set(reportOf("uid-1", 3), false)
+	r.reporter.set(reportOf("uid-1", 3), 0, false)
 	r.expectReport(3, "")
 	r.must(r.gateways.AppV1().GatewayProxies(namespace).Delete(t.Context(), podName, metav1.DeleteOptions{}))
 	r.eventually("it is there again", func() error {
@@ -145,7 +182,7 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	for i := range problems {
 		problems[i] = newProblem("", kindSecret, namespace, "tls", "%s "+strings.Repeat("é", model.MaxMessage))
 	}
-	r.reporter.set(reportOf("uid-1", 3, problems...), false)
+	r.reporter.set(reportOf("uid-1", 3, problems...), 0, false)
 	r.eventually("it is written", func() error {
 		r.clock.Step(lastReportRetry)
 		_, err := r.reported()
@@ -171,13 +208,13 @@ func TestTheGatewayIsReadAfterTheReport(t *testing.T) {
 		}
 		return nil
 	})
-	r.reporter.set(reportOf("uid-1", 1), false)
+	r.reporter.set(reportOf("uid-1", 1), 0, false)
 	r.expectReport(1, "")
 	generation := r.edit(r.spec("api"))
 	if len(r.confirmed) > 0 {
 		t.Errorf("it was confirmed before the pod was an endpoint: %s", <-r.confirmed)
 	}
-	r.reporter.set(reportOf("uid-1", 1), true)
+	r.reporter.set(reportOf("uid-1", 1), 0, true)
 	if got := <-r.confirmed; got != fmt.Sprintf("uid-1/%d", generation) {
 		t.Errorf("got %s, want generation %d", got, generation)
 	}
@@ -186,7 +223,7 @@ func TestTheGatewayIsReadAfterTheReport(t *testing.T) {
 	r.must(r.gateways.AppV1().Gateways(namespace).Delete(t.Context(), gatewayN, metav1.DeleteOptions{}))
 	r.createGateway(r.spec("api"), "uid-2")
 	r.clock.Step(reportInterval)
-	r.reporter.set(reportOf("uid-2", 1), true)
+	r.reporter.set(reportOf("uid-2", 1), 0, true)
 	r.expectTries(2)
 	if len(r.confirmed) > 0 {
 		t.Errorf("it was confirmed though the report was refused: %s", <-r.confirmed)
@@ -211,7 +248,7 @@ func TestWhatCannotBeWrittenIsReported(t *testing.T) {
 	next := r.options.Paths.ConfigDir + ".next"
 	r.must(os.MkdirAll(filepath.Join(next, "in the way"), 0o750))
 	r.agent.pass(t.Context())
-	got := r.agent.report.wanted
+	got := r.agent.report.wanted.GatewayProxyStatus
 	if got.ObservedGeneration != 0 || len(got.Problems) != 1 || got.Problems[0].Reason != appv1.ProblemWriteFailed || got.Problems[0].Origin.Generation != 1 ||
 		!strings.HasPrefix(got.Problems[0].Message, "failed to remove an old symlink: ") {
 		t.Errorf("the report is %+v", got)

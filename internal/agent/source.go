@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/model"
 	"gateway/internal/peers"
@@ -31,8 +30,8 @@ type Changes struct {
 	// UID is that of the object of the kind Gateway, if Gateway is set: another one of its name has generations of its
 	// own.
 	UID types.UID
-	// Resources say which objects of the Gateway API these are, and all that came before.
-	Resources []appv1.ProxiedResource
+	// Versions are those of the objects of the Gateway API among these, and all that came before.
+	Versions Versions
 	// Services are those that changed, or whose EndpointSlices did.
 	Services []types.NamespacedName
 }

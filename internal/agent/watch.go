@@ -50,6 +50,8 @@ type watcher struct {
 	seen    *appv1.Gateway
 	index   *gatewayapi.Index
 	isStale bool
+	// edits counts the passes that took in changes of objects.
+	edits int64
 	// settled says that all that the Gateway had at first was seen.
 	settled bool
 

@@ -23,12 +23,15 @@ func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.Namespa
 	for key, event := range taken {
 		isNew = w.updateIndex(key, event) || isNew
 	}
+	if isNew {
+		w.edits++
+	}
 	for service, differs := range services {
 		if isNew = isNew || differs; differs && w.index != nil {
 			w.index.ChangeService(service.Namespace, service.Name)
 		}
 	}
-	changes.Resources = w.versions(gateway)
+	changes.Versions = w.versions(gateway)
 	if !isNew {
 		return
 	}
@@ -74,7 +77,7 @@ func (w *watcher) updateIndex(key objectKey, event event) bool {
 }
 
 // versions returns up to which version the objects are, and the attachments that are followed.
-func (w *watcher) versions(gateway *appv1.Gateway) []appv1.ProxiedResource {
+func (w *watcher) versions(gateway *appv1.Gateway) Versions {
 	var versions []appv1.ProxiedResource
 	if since := since(gateway); since != "" {
 		versions = append(versions, appv1.ProxiedResource{Resource: proxypod.ResourceAttachments, Namespace: w.namespace, ResourceVersion: since})
@@ -92,7 +95,7 @@ func (w *watcher) versions(gateway *appv1.Gateway) []appv1.ProxiedResource {
 	slices.SortFunc(versions, func(a, b appv1.ProxiedResource) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource))
 	})
-	return versions
+	return Versions{Exceptions: versions, Edits: w.edits}
 }
 
 // since returns the version of a Gateway to which the newest of its attachments was written; "": it has none.

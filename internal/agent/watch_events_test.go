@@ -81,7 +81,7 @@ func (r *eventRig) expect(what, route, want string) {
 func (r *eventRig) expectVersion(what, resource, want string) {
 	r.t.Helper()
 	got := ""
-	for _, reported := range r.last.Resources {
+	for _, reported := range r.last.Versions.Exceptions {
 		if reported.Resource == resource {
 			got = reported.ResourceVersion
 		}
