@@ -35,21 +35,66 @@ step_propagation() {
     done
 }
 
-# The same among many HTTPRoutes, with the operator; how long many take from nothing; and a peer's control plane beside.
+# The same among many HTTPRoutes, with the operator; and how long many take from nothing, of one namespace or of many.
 step_routes() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS
     local run
-    for run in '^BenchmarkRoutes$:10' '^BenchmarkManyRoutes$:1' '^BenchmarkControlPlanes$:1'; do
-        (cd test && go test ./bench/propagation -run='^$' -bench="${run%:*}" -benchtime="${run#*:}x" -timeout=40m) | rows
+    for run in Routes:10 ManyRoutes:1 ManyNamespaces:1; do
+        (cd test && go test ./bench/propagation -run='^$' -bench="^Benchmark${run%:*}\$" -benchtime="${run#*:}x" -timeout=40m) | rows
     done
 }
 
-# HTTPRoutes of many namespaces for many Gateways.
+# A Gateway that NAMESPACES namespaces share, with PODS pods, the numbers one after the other. BUILDS are an older
+# commit and both ways in which this one watches, each on an API server of its own, which has watch-lists unless
+# WATCH_LISTS is false. The last table has ratios to the first.
 step_namespaces() {
+    local dir build failed=0
+    dir=$(mktemp -d)
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
-    export KUBEBUILDER_ASSETS
-    (cd test && go test ./bench/propagation -run='^$' -bench='^BenchmarkManyNamespaces$' -benchtime=1x -timeout=40m) | rows
+    export KUBEBUILDER_ASSETS PEERS=$dir
+    for build in ${BUILDS:-18240870 by-namespace cluster-wide}; do
+        [[ $build != [0-9]* ]] || build_older "$build"
+        (cd test && isolated go test ./bench/propagation -run='^$' -bench="^BenchmarkShared\$/^$build\$" -benchtime=1x -timeout=120m -watch-lists="${WATCH_LISTS:-true}") |
+            tee -a "$dir/rows" | rows || failed=1
+    done
+    beside "$dir/rows"
+    rm -r "$dir"
+    return $failed
+}
+
+# beside FILE makes a table of what go test has printed: a row for each metric, and a column for each build.
+beside() {
+    awk '
+        $1 ~ /^BenchmarkShared\// && NF > 2 {
+            split($1, name, "/")
+            build = name[2]
+            scenario = substr($1, length(name[1] build) + 3)
+            sub(/-[0-9]+$/, "", scenario)
+            if (!seen[build]++) builds[++n] = build
+            for (i = 3; i < NF; i += 2) {
+                row = scenario " | " $(i + 1)
+                if (!there[row]++) all[++m] = row
+                value[row, build] = $i
+            }
+        }
+        END {
+            printf "| scenario | |"
+            for (j = 1; j <= n; j++) printf " %s |", builds[j]
+            printf "\n|---|---|"
+            for (j = 1; j <= n; j++) printf "---|"
+            print ""
+            for (i = 1; i <= m; i++) {
+                printf "| %s |", all[i]
+                for (j = 1; j <= n; j++) {
+                    printf " %s", value[all[i], builds[j]]
+                    first = value[all[i], builds[1]]
+                    if (j > 1 && first > 0) printf " (%.2f)", value[all[i], builds[j]] / first
+                    printf " |"
+                }
+                print ""
+            }
+        }' "$1"
 }
 
 # Ingresses of many namespaces, which the operator serves.
@@ -155,9 +200,9 @@ rows() {
             for ((i = 4; i + 1 < ${#words[@]}; i += 2)); do row+=", ${words[i]} ${words[i + 1]}"; done
             echo "$row |"
             ;;
-        FAIL* | --- | panic*)
+        FAIL* | --- | panic* | *_test.go:*)
             echo "${words[*]}"
-            failed=1
+            [[ ${words[0]} == *: ]] || failed=1
             ;;
         esac
     done

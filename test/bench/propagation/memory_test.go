@@ -48,9 +48,20 @@ func (w *world) worker(b *testing.B) int {
 // memory returns the resident memory of a process, in MiB.
 func memory(b *testing.B, pid int) float64 {
 	b.Helper()
+	return statusOf(b, pid, "VmRSS:")
+}
+
+// memoryPeak returns the largest resident memory that a process has had, in MiB.
+func memoryPeak(b *testing.B, pid int) float64 {
+	b.Helper()
+	return statusOf(b, pid, "VmHWM:")
+}
+
+func statusOf(b *testing.B, pid int, name string) float64 {
+	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	must(b, err)
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	_, rest, _ := strings.Cut(string(status), name)
 	var kibibytes float64
 	_, err = fmt.Sscan(rest, &kibibytes)
 	must(b, err)

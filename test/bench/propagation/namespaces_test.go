@@ -1,11 +1,8 @@
 package propagation
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -110,16 +107,13 @@ func (w *world) settleAccepted(b *testing.B, namespace string, routes int) {
 // watches is how many the API server serves.
 func watches(b *testing.B) float64 {
 	b.Helper()
+	return metric(serverMetrics(b), "apiserver_longrunning_requests", `verb="WATCH"`)
+}
+
+// serverMetrics are the API server's.
+func serverMetrics(b *testing.B) string {
+	b.Helper()
 	metrics, err := server.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())
 	must(b, err)
-	sum := 0.0
-	for lines := bufio.NewScanner(bytes.NewReader(metrics)); lines.Scan(); {
-		if line := lines.Text(); strings.HasPrefix(line, "apiserver_longrunning_requests{") && strings.Contains(line, `verb="WATCH"`) {
-			var value float64
-			_, err := fmt.Sscan(line[strings.LastIndex(line, "}")+1:], &value)
-			must(b, err)
-			sum += value
-		}
-	}
-	return sum
+	return string(metrics)
 }

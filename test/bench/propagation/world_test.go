@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,11 +152,17 @@ func (w *world) startBackends(b *testing.B) {
 	for i, answer := range answers {
 		listener, err := net.Listen("tcp", net.JoinHostPort(w.address, "0"))
 		must(b, err)
-		backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
-		go func() { _ = backend.Serve(listener) }()
-		b.Cleanup(func() { _ = backend.Close() })
+		serve(b, listener, answer)
 		w.ports[i] = int32(listener.Addr().(*net.TCPAddr).Port)
 	}
+}
+
+// serve lets a server answer until the benchmark ends.
+func serve(b *testing.B, listener net.Listener, answer string) {
+	b.Helper()
+	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
+	go func() { _ = backend.Serve(listener) }()
+	b.Cleanup(func() { _ = backend.Close() })
 }
 
 // createService makes a Service that one of the backends is behind.
@@ -290,13 +297,21 @@ func (w *world) reloads(b *testing.B) float64 {
 	defer response.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(response.Body)
 	must(b, err)
-	sum := 0.0
-	for line := range strings.Lines(string(body)) {
-		if strings.HasPrefix(line, `gateway_agent_loads_total{kind="reload"`) {
-			value, err := strconv.ParseFloat(strings.Fields(line[strings.LastIndex(line, "}")+1:])[0], 64)
-			must(b, err)
-			sum += value
+	return metric(string(body), "gateway_agent_loads_total", `kind="reload"`)
+}
+
+// metric sums up the values of a metric that have all these labels.
+func metric(text, name string, labels ...string) (sum float64) {
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != '{' && rest[0] != ' ' {
+			continue
 		}
+		if slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
+			continue
+		}
+		value, _ := strconv.ParseFloat(strings.Fields(rest[strings.LastIndex(rest, "}")+1:])[0], 64)
+		sum += value
 	}
 	return sum
 }

@@ -23,7 +23,7 @@ const (
 // its port, its certificates and its data.
 func (s *Server) Kill(t testing.TB, part string) (start func()) {
 	t.Helper()
-	pid := s.pid(t, part)
+	pid := s.PID(t, part)
 	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func (s *Server) EtcdURL() string { return s.env.ControlPlane.Etcd.URL.String() 
 // CPU is the processor time that the API server has used.
 func (s *Server) CPU(t testing.TB) time.Duration {
 	t.Helper()
-	return CPU(s.pid(t, APIServer))
+	return CPU(s.PID(t, APIServer))
 }
 
 // CPU is the processor time that a process has used, in steps of the kernel's 10 ms; 0 if it has ended.
@@ -90,8 +90,8 @@ func CPU(pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// pid finds the child process of that name.
-func (s *Server) pid(t testing.TB, name string) int {
+// PID is the process id of a part of the control plane.
+func (s *Server) PID(t testing.TB, name string) int {
 	t.Helper()
 	children, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

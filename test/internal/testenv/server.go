@@ -59,10 +59,18 @@ type Clients struct {
 	Dynamic dynamic.Interface
 }
 
-// NewClients returns the clients of the configuration's user, without a limit on requests.
-func NewClients(config *rest.Config) (Clients, error) {
+// Unlimited is Admin without a limit on requests.
+func (s *Server) Unlimited() *rest.Config { return unlimited(s.Admin) }
+
+func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	return config
+}
+
+// NewClients returns the clients of the configuration's user, without a limit on requests.
+func NewClients(config *rest.Config) (Clients, error) {
+	config = unlimited(config)
 	var c Clients
 	var errs [3]error
 	c.Kube, errs[0] = kubernetes.NewForConfig(config)
