@@ -105,9 +105,17 @@ api_server() {
     (cd test && go_test -count=1 -parallel=4 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/... ./internal/load)
 }
 
-# Kubernetes before 1.34 has no watch-lists. There, the CRDs of the Gateway API are older, too.
+# Kubernetes before 1.34 has no watch-lists, so agents start otherwise. There, the CRDs of the Gateway API are older, too.
 older_cluster() {
-    (cd test && go_test -count=1 -timeout=10m ./apiserver/gatewayapi -run='^TestGatewayAPI$' -watch-lists=false -gateway-api=v1.6.3)
+    (cd test && go_test -count=1 -timeout=10m ./apiserver/gatewayapi -run='^TestGatewayAPI$' -watch-lists=false -gateway-api=v1.6.3) &&
+        (cd test && go_test -count=1 -timeout=10m ./apiserver/agent -watch-lists=false)
+}
+
+# A Gateway that a few namespaces share, with an API server that is killed. It fails if a pod misses an edit, or if the
+# API server refuses requests because there are too many.
+shared_gateway() {
+    BUILDS="by-namespace cluster-wide" hack/bench.sh namespaces &&
+        BUILDS="by-namespace cluster-wide" WATCH_LISTS=false PODS=3 hack/bench.sh namespaces
 }
 
 plugin() {
@@ -173,6 +181,7 @@ test | all | e2e)
     on_node "End-to-end tests on a node" end_to_end
     ;;&
 all)
+    suite "A Gateway that namespaces share" shared_gateway
     suite "Fuzzing" hack/fuzz.sh
     suite "Release, made twice" hack/reproducible.sh
     suite "Known vulnerabilities" hack/vuln.sh
