@@ -43,6 +43,7 @@ import (
 // Secret, no ConfigMap and no pod.
 //
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=app.example.com,resources=gatewayattachments,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=app.example.com,resources=gatewayconfigs;routefilters;backendpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=app.example.com,resources=backendpolicies/status,verbs=update
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status;gatewayproxies/status,verbs=patch

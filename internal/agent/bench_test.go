@@ -86,7 +86,7 @@ func newAttachedRig(b *testing.B, routes int) *passRig {
 	b.Helper()
 	r := newPassRig(b, routes)
 	r.gatewaySeen.Spec.Routes = nil
-	r.gatewaySeen.Status.Attachments = &appv1.Attachments{Namespaces: []appv1.AttachedNamespace{{Name: namespace, Resources: []string{"httproutes"}}}}
+	r.agent.watch.attachments.note(newAttachment(r.gatewaySeen, namespace, "1"), true)
 	r.agent.pass(b.Context())
 	own := r.agent.watch.namespaces[namespace]
 	r.eventually("the HTTPRoutes are synced", func() error {

@@ -38,7 +38,7 @@ func newFleet(routes int) *fleet {
 			Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}},
 		}},
 	}
-	objects := gatewayapi.AttachedTo(f.own)
+	objects := gatewayapi.AttachedTo(f.own, nil)
 	objects.Service = func(_, name string) (*corev1.Service, bool) { return newService(name), true }
 	for i := range routes {
 		objects.AddAttached(f.route(i, fmt.Sprintf("host-%d.example.com", i), "/", map[int]int32{i: 1}))

@@ -233,7 +233,7 @@ func (c *cluster) route(space, name string, i int) *gatewayv1.HTTPRoute {
 
 // all returns all objects.
 func (c *cluster) all() gatewayapi.Objects {
-	objects := gatewayapi.AttachedTo(c.own)
+	objects := gatewayapi.AttachedTo(c.own, nil)
 	objects.Service = func(_, name string) (*corev1.Service, bool) { return c.services[name], true }
 	objects.Namespaces[namespace] = labels.Set{"team": "a"}
 	if c.labeled {

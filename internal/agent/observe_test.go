@@ -30,7 +30,8 @@ func TestGather(t *testing.T) {
 		fresh, err := New(r.options)
 		r.must(err)
 		seen := r.agent.watch
-		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, namespaces: seen.namespaces}).source()
+		attachments := &attachments{handler: seen.attachments.handler, sent: seen.attachments.sent}
+		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, attachments: attachments, namespaces: seen.namespaces}).source()
 		fresh.observeInputs(t.Context(), time.Now())
 		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
 			t.Fatalf("pass %d: got\n%+v\nwant\n%+v", i, got, want)

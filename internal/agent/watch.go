@@ -40,6 +40,7 @@ type watcher struct {
 	place          endpoints.Place
 	gatewayFactory externalversions.SharedInformerFactory
 	gateways       cache.SharedIndexInformer
+	attachments    *attachments
 	changed        func()
 	ctx            context.Context //nolint:containedctx // that of run, for namespaces that come later
 	// namespaces are those that are followed; that of the Gateway always is.
@@ -81,6 +82,10 @@ func newWatcher(options Options) (*watcher, error) {
 	if _, err := w.gateways.AddEventHandler(w.onGateway()); err != nil {
 		return nil, fmt.Errorf("failed to watch the Gateway: %w", err)
 	}
+	var err error
+	if w.attachments, err = watchAttachments(options, func() { w.changed() }); err != nil {
+		return nil, err
+	}
 	own, err := w.watchNamespace(options.Namespace)
 	w.namespaces[options.Namespace] = own
 	return w, err
@@ -94,19 +99,21 @@ func (w *watcher) source() Source {
 func (w *watcher) run(ctx context.Context, changed func()) {
 	w.ctx, w.changed = ctx, changed
 	w.gatewayFactory.StartWithContext(ctx)
+	go w.attachments.informer.RunWithContext(ctx)
 	own := w.namespaces[w.namespace]
 	own.start(ctx, changed)
-	if cache.WaitForCacheSync(ctx.Done(), w.gateways.HasSynced, own.services.HasSynced, own.slices.HasSynced) {
+	if cache.WaitForCacheSync(ctx.Done(), w.gateways.HasSynced, w.attachments.handler.HasSynced, own.services.HasSynced, own.slices.HasSynced) {
 		w.changed()
 	}
 	<-ctx.Done()
 	w.gatewayFactory.Shutdown()
 }
 
-// synced reports whether the Gateway, and the Services and EndpointSlices of its namespace, were listed once.
+// synced reports whether the Gateway with its GatewayAttachments, and the Services and EndpointSlices of its namespace,
+// were listed once.
 func (w *watcher) synced() bool {
 	own := w.namespaces[w.namespace]
-	return w.gateways.HasSynced() && own.services.HasSynced() && own.slices.HasSynced()
+	return w.gateways.HasSynced() && w.attachments.handler.HasSynced() && own.services.HasSynced() && own.slices.HasSynced()
 }
 
 // gateway returns the Gateway, nil if there is none. It is only read.
@@ -144,7 +151,7 @@ func (w *watcher) changes(anew bool) (Changes, bool) {
 	switch {
 	case gateway == nil:
 		w.index = nil // what changes meanwhile is not looked at
-	case gateway.Status.Attachments != nil || proxypod.Parent(gateway) != "":
+	case len(w.attachments.namespaces) > 0 || proxypod.Parent(gateway) != "":
 		w.addAttached(gateway, services, taken, &changes)
 	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.index != nil:
 		w.seen, w.index = gateway, nil
@@ -155,17 +162,21 @@ func (w *watcher) changes(anew bool) (Changes, bool) {
 
 // follow watches exactly the namespaces that have objects of the Gateway.
 func (w *watcher) follow(gateway *appv1.Gateway) {
-	if w.seen != nil && equality.Semantic.DeepEqual(gateway.Status.Attachments, w.seen.Status.Attachments) {
+	before := w.attachments.version
+	differs := w.attachments.takeIn(gateway)
+	if w.attachments.version != before {
+		w.edits++ // the operator waits for the report
+	}
+	if !differs {
 		return
 	}
+	w.isStale = true
 	wanted := map[string][]string{w.namespace: nil}
 	if proxypod.Parent(gateway) != "" {
 		wanted[w.namespace] = []string{resourceGateways}
 	}
-	if gateway.Status.Attachments != nil {
-		for _, namespace := range gateway.Status.Attachments.Namespaces {
-			wanted[namespace.Name] = append(wanted[namespace.Name], namespace.Resources...)
-		}
+	for namespace, attached := range w.attachments.namespaces {
+		wanted[namespace] = append(wanted[namespace], attached.Resources...)
 	}
 	for namespace, watch := range w.namespaces {
 		if _, ok := wanted[namespace]; !ok {
@@ -305,7 +316,7 @@ func (w *watcher) onGateway() cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// stripGateway keeps the spec, the attachments, and the name of the Gateway of the Gateway API.
+// stripGateway keeps the spec, the old attachments, and the name of the Gateway of the Gateway API.
 func stripGateway(obj any) (any, error) {
 	gateway, ok := obj.(*appv1.Gateway)
 	if !ok {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -17,8 +16,7 @@ import (
 // addAttached adds the changes of a Gateway that has objects of the Gateway API: services are those that were touched,
 // taken what was taken in.
 func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.NamespacedName]bool, taken map[objectKey]event, changes *Changes) {
-	w.isStale = w.isStale || w.index == nil || w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation ||
-		!equality.Semantic.DeepEqual(gateway.Status.Attachments, w.seen.Status.Attachments)
+	w.isStale = w.isStale || w.index == nil || w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation
 	isNew := w.isStale
 	for key, event := range taken {
 		isNew = w.updateIndex(key, event) || isNew
@@ -31,14 +29,14 @@ func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.Namespa
 			w.index.ChangeService(service.Namespace, service.Name)
 		}
 	}
-	changes.Versions = w.versions(gateway)
+	changes.Versions = w.versions()
 	if !isNew {
 		return
 	}
 	if w.index == nil {
-		w.index = gatewayapi.NewIndex(w.attached(gateway))
+		w.index = gatewayapi.NewIndex(w.objects(gateway))
 	} else if w.isStale {
-		w.index.Replace(w.attached(gateway))
+		w.index.Replace(w.objects(gateway))
 	}
 	w.seen, w.isStale = gateway, false
 	changes.Gateway, changes.UID = w.index.Result().For(gateway), gateway.UID
@@ -76,11 +74,11 @@ func (w *watcher) updateIndex(key objectKey, event event) bool {
 	return event.differs
 }
 
-// versions returns up to which version the objects are, and the attachments that are followed.
-func (w *watcher) versions(gateway *appv1.Gateway) Versions {
+// versions returns up to which version the objects are, and the GatewayAttachments that are followed.
+func (w *watcher) versions() Versions {
 	var versions []appv1.ProxiedResource
-	if since := since(gateway); since != "" {
-		versions = append(versions, appv1.ProxiedResource{Resource: proxypod.ResourceAttachments, Namespace: w.namespace, ResourceVersion: since})
+	if version := w.attachments.version; version != "" {
+		versions = append(versions, appv1.ProxiedResource{Resource: proxypod.ResourceAttachments, Namespace: w.namespace, ResourceVersion: version})
 	}
 	for namespace, watch := range w.namespaces {
 		for resource, informer := range watch.resources {
@@ -98,19 +96,9 @@ func (w *watcher) versions(gateway *appv1.Gateway) Versions {
 	return Versions{Exceptions: versions, Edits: w.edits}
 }
 
-// since returns the version of a Gateway to which the newest of its attachments was written; "": it has none.
-func since(gateway *appv1.Gateway) (newest string) {
-	if gateway.Status.Attachments != nil {
-		for _, namespace := range gateway.Status.Attachments.Namespaces {
-			newest = later(newest, namespace.Since)
-		}
-	}
-	return newest
-}
-
-// attached returns the objects that belong to a Gateway.
-func (w *watcher) attached(gateway *appv1.Gateway) gatewayapi.Objects {
-	objects := gatewayapi.AttachedTo(gateway)
+// objects returns those that belong to a Gateway.
+func (w *watcher) objects(gateway *appv1.Gateway) gatewayapi.Objects {
+	objects := gatewayapi.AttachedTo(gateway, w.attachments.namespaces)
 	objects.Service = w.knownService
 	for _, watch := range w.namespaces {
 		for _, of := range watch.resources {

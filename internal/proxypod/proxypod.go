@@ -43,8 +43,8 @@ const (
 	ResourceFilters = "routefilters"
 	// ResourceBackendPolicies is another one.
 	ResourceBackendPolicies = "backendpolicies"
-	// ResourceAttachments is what reports call the attachments of a Gateway.
-	ResourceAttachments = "attachments"
+	// ResourceAttachments is the resource of GatewayAttachments.
+	ResourceAttachments = "gatewayattachments"
 
 	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what
 	// it has to know of users.

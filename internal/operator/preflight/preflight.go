@@ -54,6 +54,7 @@ var (
 var Permissions = []Permission{
 	{appv1.GroupName, "gateways", read},
 	{appv1.GroupName, "gateways/status", []string{"patch"}},
+	{appv1.GroupName, "gatewayattachments", read},
 	{appv1.GroupName, "gatewayproxies", []string{"list", "watch", "create", "patch"}},
 	{appv1.GroupName, "gatewayproxies/status", []string{"patch"}},
 	{"", "services", write},
@@ -72,6 +73,7 @@ var Permissions = []Permission{
 var ClusterPermissions = slices.Concat([]Permission{
 	{"", "namespaces", read},
 	{appv1.GroupName, "gateways", []string{"create", "patch", "delete"}},
+	{appv1.GroupName, "gatewayattachments", []string{"create", "patch", "delete"}},
 	{appv1.GroupName, "gatewayconfigs", read},
 	{appv1.GroupName, "routefilters", read},
 	{"rbac.authorization.k8s.io", "rolebindings", []string{"delete"}},
@@ -194,7 +196,11 @@ func missingError(missing []string, manifests string) error {
 // checkKinds returns which of our kinds the API server does not know, or why it does not list them.
 func checkKinds(ctx context.Context, gateways clientset.Interface, options Options) error {
 	api := gateways.AppV1()
-	kinds := map[string]error{"Gateways": list(ctx, api.Gateways(options.Namespace)), "GatewayProxies": list(ctx, api.GatewayProxies(options.Namespace))}
+	kinds := map[string]error{
+		"Gateways":           list(ctx, api.Gateways(options.Namespace)),
+		"GatewayAttachments": list(ctx, api.GatewayAttachments(options.Namespace)),
+		"GatewayProxies":     list(ctx, api.GatewayProxies(options.Namespace)),
+	}
 	if options.Namespace == "" {
 		kinds["GatewayConfigs"] = list(ctx, api.GatewayConfigs(""))
 		kinds["RouteFilters"] = list(ctx, api.RouteFilters(""))

@@ -22,8 +22,8 @@ func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApply
 		WithAutomountServiceAccountToken(false)
 }
 
-// DesiredRole is all that the agents may do in the namespace: read their own Gateway, report in GatewayProxies, read
-// Services and EndpointSlices, and read the objects of the Gateway API that belong to the Gateway. RBAC cannot limit
+// DesiredRole is all that the agents may do in the namespace: read their own Gateway and GatewayAttachments, report in
+// GatewayProxies, read Services and EndpointSlices, and read the objects of the Gateway API that belong to the Gateway. RBAC cannot limit
 // the names of created objects: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's ClusterRole must
 // contain all of these permissions, or the API server does not let it grant them.
 func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
@@ -32,6 +32,7 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 		WithOwnerReferences(ownerReference(gateway)).
 		WithRules(
 			rule(appv1.GroupName, "gateways").WithResourceNames(gateway.Name).WithVerbs("list", "watch"),
+			rule(appv1.GroupName, proxypod.ResourceAttachments).WithVerbs("list", "watch"),
 			rule(appv1.GroupName, "gatewayproxies").WithVerbs("create", "patch"),
 			rule(appv1.GroupName, "gatewayproxies/status").WithVerbs("patch"),
 			rule("", "services").WithVerbs("list", "watch"),

@@ -2,9 +2,11 @@ package gatewayapi
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -242,9 +244,29 @@ func (t *translator) selectedLabels(p *plane, namespace string) labels.Set {
 	return selected
 }
 
-// AttachedTo returns what the status of a Gateway of our own says about its objects of the Gateway API. AddAttached
-// adds the objects.
-func AttachedTo(own *appv1.Gateway) Objects {
+// Attached returns what agents are told of the namespaces that have objects of the Gateway API for a Gateway of our own,
+// by name: by those of its GatewayAttachments that are Bound, and by its status as long as an operator of an earlier
+// release wrote it.
+func Attached(own *appv1.Gateway, attachments iter.Seq[*appv1.GatewayAttachment]) map[string]appv1.GatewayAttachmentSpec {
+	all := map[string]appv1.GatewayAttachmentSpec{}
+	if old := own.Status.Attachments; old != nil {
+		for _, namespace := range old.Namespaces {
+			all[namespace.Name] = appv1.GatewayAttachmentSpec{
+				GatewayName: own.Name, Namespace: namespace.Name, Resources: namespace.Resources, Labels: namespace.Labels,
+			}
+		}
+	}
+	for attachment := range attachments {
+		if metav1.IsControlledBy(attachment, own) && meta.IsStatusConditionTrue(attachment.Status.Conditions, appv1.ConditionBound) {
+			all[attachment.Spec.Namespace] = attachment.Spec
+		}
+	}
+	return all
+}
+
+// AttachedTo returns what is known of the objects of the Gateway API for a Gateway of our own, but for the objects,
+// which AddAttached adds. namespaces are as Attached returns them.
+func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmentSpec) Objects {
 	objects := Objects{Namespaces: map[string]labels.Set{}}
 	if proxypod.Parent(own) == "" {
 		objects.Own = []*appv1.Gateway{own}
@@ -255,11 +277,9 @@ func AttachedTo(own *appv1.Gateway) Objects {
 			objects.ListenerFilters = source.FiltersOf(&own.Spec.Listeners[i])
 		}
 	}
-	if own.Status.Attachments != nil {
-		for _, namespace := range own.Status.Attachments.Namespaces {
-			if namespace.Labels != nil {
-				objects.Namespaces[namespace.Name] = namespace.Labels
-			}
+	for _, namespace := range namespaces {
+		if namespace.Labels != nil {
+			objects.Namespaces[namespace.Namespace] = namespace.Labels
 		}
 	}
 	return objects

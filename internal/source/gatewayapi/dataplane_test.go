@@ -188,7 +188,7 @@ func TestShadowOfConfigs(t *testing.T) {
 		own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gw", OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: "gw", Controller: ptr.To(true),
 		}}}, Spec: *planes[0].Spec}
-		seen := gatewayapi.AttachedTo(own)
+		seen := gatewayapi.AttachedTo(own, nil)
 		seen.Service = objects.Service
 		seen.AddAttached(objects.Gateways[0])
 		if got := gatewayapi.Translate(seen).For(own).Listeners[0].Filters.Shadow; !slices.Equal(got, test.want) {
@@ -236,14 +236,14 @@ func TestFiltersOfConfigs(t *testing.T) {
 	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gw", OwnerReferences: []metav1.OwnerReference{{
 		APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: "gw", Controller: ptr.To(true),
 	}}}, Spec: *planes[0].Spec}
-	seen := gatewayapi.AttachedTo(own)
+	seen := gatewayapi.AttachedTo(own, nil)
 	seen.Service, seen.Policies = objects.Service, objects.Policies
 	seen.AddAttached(gateway)
 	expect("agent", gatewayapi.Translate(seen).For(own), "http", "new")
 
 	// It has no listener for requests yet, so nobody knows their filters.
 	own.Spec.Listeners = own.Spec.Listeners[1:]
-	seen = gatewayapi.AttachedTo(own)
+	seen = gatewayapi.AttachedTo(own, nil)
 	seen.AddAttached(gateway)
 	if plane := gatewayapi.Translate(seen).For(own); len(plane.Listeners) != 1 || plane.Listeners[0].Name != "tcp" {
 		t.Errorf("got the listeners %+v, want tcp alone", plane.Listeners)

@@ -129,12 +129,12 @@ func examineUnserved(gateway *gatewayv1.Gateway) []Finding {
 
 // attached returns what is wrong with the objects of the Gateway API that belong to a Gateway.
 func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) ([]Finding, error) {
-	if gateway.Status.Attachments == nil {
-		return nil, nil
-	}
 	site, err := clients.Around(ctx, gateway)
 	if err != nil {
 		return nil, err
+	}
+	if !site.HasAttached() {
+		return nil, nil
 	}
 	about := "Gateway " + site.Name()
 	var findings []Finding

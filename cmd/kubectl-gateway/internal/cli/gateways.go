@@ -40,6 +40,8 @@ type Site struct {
 	model *model.Gateway
 	// attached are objects of the Gateway API: those that belong to the Gateway, or all of the files.
 	attached gatewayapi.Objects
+	// namespaces are those of the cluster that may have some, by name.
+	namespaces map[string]appv1.GatewayAttachmentSpec
 
 	// known are the namespaces of which it has all Services and EndpointSlices that there are.
 	known    map[string]bool
@@ -62,6 +64,9 @@ func IsProgrammed(gateway *appv1.Gateway) bool {
 
 // EachAttached calls f with each object that belongs to the Gateway, and its kind.
 func (s *Site) EachAttached(f func(kind string, object metav1.Object)) { s.attached.Each(f) }
+
+// HasAttached reports whether objects of the Gateway API in the cluster may belong to the Gateway.
+func (s *Site) HasAttached() bool { return len(s.namespaces)+len(s.Unread) > 0 }
 
 // BadConditions returns the conditions of a Gateway that are not True. If they are not of its generation, one without a
 // type says so.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -72,7 +73,11 @@ func (c Clients) Around(ctx context.Context, gateway *appv1.Gateway) (*Site, err
 	if err != nil {
 		return nil, err
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(attachedResources(gateway))) {
+	namespaces := slices.Sorted(maps.Keys(site.namespaces))
+	if _, ok := site.namespaces[gateway.Namespace]; !ok {
+		namespaces = append(namespaces, gateway.Namespace)
+	}
+	for _, namespace := range namespaces {
 		if err := site.unread(c.readServices(ctx, site, namespace)); err != nil {
 			return nil, err
 		}
@@ -84,7 +89,15 @@ func (c Clients) Around(ctx context.Context, gateway *appv1.Gateway) (*Site, err
 // Attached returns a Gateway of the cluster with the objects of the Gateway API that belong to it, and nothing else.
 func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, error) {
 	site := newSite(gateway)
-	site.Live, site.attached = true, gatewayapi.AttachedTo(gateway)
+	site.Live = true
+	attachments, err := c.Gateways.AppV1().GatewayAttachments(gateway.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: proxypod.PodSelector(gateway.Name).String(),
+	})
+	if err := site.unread(err); err != nil {
+		return nil, err
+	}
+	site.namespaces = gatewayapi.Attached(gateway, pointers(attachments.Items))
+	site.attached = gatewayapi.AttachedTo(gateway, site.namespaces)
 	add := func(object runtime.Object) error {
 		site.attached.AddAttached(object)
 		return nil
@@ -99,9 +112,8 @@ func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, e
 			return nil, err
 		}
 	}
-	resources := attachedResources(gateway)
-	for _, namespace := range slices.Sorted(maps.Keys(resources)) {
-		for _, resource := range resources[namespace] {
+	for _, namespace := range slices.Sorted(maps.Keys(site.namespaces)) {
+		for _, resource := range site.namespaces[namespace].Resources {
 			client := client
 			if proxypod.GroupOf(resource) == appv1.GroupName {
 				client = c.Gateways.AppV1().RESTClient()
@@ -119,15 +131,15 @@ func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, e
 	return site, nil
 }
 
-// attachedResources returns the namespaces that may have objects for a Gateway, with the resources there.
-func attachedResources(gateway *appv1.Gateway) map[string][]string {
-	all := map[string][]string{gateway.Namespace: nil}
-	if gateway.Status.Attachments != nil {
-		for _, namespace := range gateway.Status.Attachments.Namespaces {
-			all[namespace.Name] = namespace.Resources
+// pointers returns pointers to the elements of a list.
+func pointers[E any](list []E) iter.Seq[*E] {
+	return func(yield func(*E) bool) {
+		for i := range list {
+			if !yield(&list[i]) {
+				return
+			}
 		}
 	}
-	return all
 }
 
 // readServices takes the Services and EndpointSlices of a namespace from the cluster.

@@ -13,6 +13,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/proxypod"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -73,9 +74,23 @@ endpoints: [{addresses: [10.0.0.7], conditions: {ready: true}}]
 // attach writes where the objects are that belong to a Gateway, as the operator would.
 func attach(t *testing.T, gateway *appv1.Gateway, namespace string, resources ...string) {
 	t.Helper()
-	status := programmed(gateway, "")
-	status.Attachments = &appv1.Attachments{Namespaces: []appv1.AttachedNamespace{{Name: namespace, Resources: resources}}}
-	if err := setStatus(t.Context(), gateway, status); err != nil {
+	attachment := &appv1.GatewayAttachment{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: gateway.Name + "." + namespace, Labels: proxypod.SelectorLabels(gateway.Name),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: appv1.SchemeGroupVersion.String(), Kind: "Gateway", Name: gateway.Name, UID: gateway.UID, Controller: new(true),
+			}},
+		},
+		Spec: appv1.GatewayAttachmentSpec{GatewayName: gateway.Name, Namespace: namespace, Resources: resources},
+		Status: appv1.GatewayAttachmentStatus{Conditions: []metav1.Condition{{
+			Type: appv1.ConditionBound, Status: metav1.ConditionTrue, Reason: "Bound", LastTransitionTime: metav1.Now(),
+		}}},
+	}
+	_, err := clients.Gateways.AppV1().GatewayAttachments(gateway.Namespace).Create(t.Context(), attachment, metav1.CreateOptions{})
+	if err == nil {
+		err = setStatus(t.Context(), gateway, programmed(gateway, ""))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -132,7 +147,7 @@ func asSomebody(t *testing.T, namespace, shop string) {
 	read := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list"}}
 	}
-	allow(t, namespace, read(appv1.GroupName, "gateways"), read("", "services", "configmaps"), read("discovery.k8s.io", "endpointslices"))
+	allow(t, namespace, read(appv1.GroupName, "gateways", "gatewayattachments"), read("", "services", "configmaps"), read("discovery.k8s.io", "endpointslices"))
 	as := func(args ...string) []string { return append(args, "-n", namespace, "--as", "somebody") }
 	const forbidden = `httproutes.gateway.networking.k8s.io is forbidden: User "somebody" cannot list resource "httproutes"`
 	eventually(t, succeeds, as("list")...)

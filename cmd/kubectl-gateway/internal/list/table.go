@@ -51,12 +51,12 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 // with the latter.
 func (c *command) attached(ctx context.Context, gateway *appv1.Gateway) (routes any, problems []string, err error) {
 	count := int64(len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes))
-	if gateway.Status.Attachments == nil {
-		return count, nil, nil
-	}
 	site, err := c.clients.Attached(ctx, gateway)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !site.HasAttached() {
+		return count, nil, nil
 	}
 	if err := site.Complete(); err != nil {
 		c.Warn("%v", err)
