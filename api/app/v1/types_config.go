@@ -44,6 +44,7 @@ type GatewayConfigList struct {
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.pods) ? self.pods.kind : 'Deployment') == (has(oldSelf.pods) ? oldSelf.pods.kind : 'Deployment')",fieldPath=".pods.kind",message="the kind of the pods cannot change: make another GatewayConfig, and another Gateway that names it"
 // +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
+// +kubebuilder:validation:XValidation:rule="!has(self.proxyProtocol) || (has(self.trustedProxies) && size(self.trustedProxies) > 0)",fieldPath=".trustedProxies",message="proxyProtocol is set: name the addresses of the load balancers that send the PROXY header"
 type GatewayConfigSpec struct {
 	// How many proxy pods to run. Without it there are two at first, and kubectl scale or a HorizontalPodAutoscaler may
 	// change their number in the Gateway of the kind app.example.com that the operator makes.
@@ -58,6 +59,13 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="every trusted proxy must be a CIDR range, like 10.0.0.0/8 or fd00::/8"
 	TrustedProxies []CIDR `json:"trustedProxies,omitempty"`
+
+	// Every connection to a listener begins with a PROXY protocol header, of version 1 or 2, that says where it comes
+	// from. Only the addresses in trustedProxies may send one, and they have to. Every other connection is closed, also
+	// one from within the cluster.
+	// +optional
+	// +kubebuilder:validation:Enum=Any
+	ProxyProtocol ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 
 	// How much of each proxy pod clients may take.
 	// +optional

@@ -271,6 +271,9 @@ func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmen
 	if proxypod.Parent(own) == "" {
 		objects.Own = []*appv1.Gateway{own}
 	} else {
+		for i := range own.Spec.Listeners {
+			objects.ProxyProtocol = own.Spec.Listeners[i].ProxyProtocol // all others have the same
+		}
 		i := slices.IndexFunc(own.Spec.Listeners, func(l appv1.Listener) bool { return isForRequests(string(l.Protocol)) })
 		if objects.FiltersUnknown = i < 0; i >= 0 {
 			// All others have the same.

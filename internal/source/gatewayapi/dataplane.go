@@ -19,7 +19,7 @@ const kindConfig = "GatewayConfig"
 
 // configure applies the GatewayConfigs of the class and the Gateway, and policies, to a data plane.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
-	p.own, p.filters = &appv1.GatewaySpec{}, t.ListenerFilters
+	p.own, p.filters, p.proxyProtocol = &appv1.GatewaySpec{}, t.ListenerFilters, t.ProxyProtocol
 	config, problem := t.classConfig(class)
 	if problem != "" {
 		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
@@ -90,6 +90,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.TrustedProxies != nil {
 		p.own.TrustedProxies = spec.TrustedProxies
 	}
+	p.proxyProtocol = cmp.Or(spec.ProxyProtocol, p.proxyProtocol)
 	p.own.ClientLimits = or(spec.ClientLimits, p.own.ClientLimits)
 	p.own.Compression = cmp.Or(spec.Compression, p.own.Compression)
 	p.own.Http3 = cmp.Or(spec.Http3, p.own.Http3)
@@ -182,6 +183,9 @@ func DataPlaneName(gateway string) string {
 func ownListener(from *model.Listener) (appv1.Listener, bool) {
 	to := appv1.Listener{
 		Name: appv1.Name(from.Name), Port: from.Port, Protocol: appv1.Protocol(from.Protocol), Hostname: appv1.Hostname(from.Hostname),
+	}
+	if from.ProxyProtocol {
+		to.ProxyProtocol = appv1.ProxyProtocolAny
 	}
 	switch {
 	case from.TLS == nil && from.Protocol == model.ProtocolTLS:

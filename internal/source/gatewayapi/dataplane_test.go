@@ -197,10 +197,10 @@ func TestShadowOfConfigs(t *testing.T) {
 	}
 }
 
-// TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, at the operator and at the
-// agents, which see it in our own Gateway.
+// TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, and all listeners take PROXY
+// headers if it says so, at the operator and at the agents, which see it in our own Gateway.
 func TestFiltersOfConfigs(t *testing.T) {
-	config := &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{MaxRequestBytes: ptr.To[int64](10), Filters: []appv1.RuleFilter{
+	config := &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{MaxRequestBytes: ptr.To[int64](10), ProxyProtocol: appv1.ProxyProtocolAny, Filters: []appv1.RuleFilter{
 		{Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "auth", Port: 443}}},
 		{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}},
 	}}}
@@ -223,6 +223,9 @@ func TestFiltersOfConfigs(t *testing.T) {
 			want := slices.Contains(names, listener.Name)
 			if want != (listener.Filters != nil) || want && (listener.Filters.ExternalAuth.Backend != auth || listener.Filters.RateLimits[0].Listener != listener.Name || *listener.Filters.MaxBody != 10) {
 				t.Errorf("%s: listener %s: got the filters %+v", who, listener.Name, listener.Filters)
+			}
+			if !listener.ProxyProtocol {
+				t.Errorf("%s: listener %s takes no PROXY headers", who, listener.Name)
 			}
 		}
 		if plane.Policies[auth].TLS == nil {

@@ -251,7 +251,7 @@ func (p *plane) addListeners() {
 			continue
 		}
 		p.to.Listeners = append(p.to.Listeners, model.Listener{
-			Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls,
+			Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
 		})
 	}
 }

@@ -40,6 +40,9 @@ type Objects struct {
 	// closed.
 	ListenerFilters appv1.RouteFilterSpec
 	FiltersUnknown  bool
+	// ProxyProtocol is the version of the PROXY headers that all listeners take, unless a GatewayConfig has one. Agents
+	// take it from the Gateway of our own.
+	ProxyProtocol appv1.ProxyProtocolVersion
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
@@ -250,6 +253,8 @@ type plane struct {
 	telemetry []telemetry
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
 	filters appv1.RouteFilterSpec
+	// proxyProtocol is the version of the PROXY headers that its listeners take.
+	proxyProtocol appv1.ProxyProtocolVersion
 	// selectors are the keys of the labels that it selects namespaces by; nil: they have not been asked for.
 	selectors map[string]bool
 	attached
