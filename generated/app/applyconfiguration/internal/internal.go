@@ -828,6 +828,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: pods
       type:
         namedType: gateway.api.app.v1.PodsSpec
+    - name: proxyProtocol
+      type:
+        scalar: string
     - name: replicas
       type:
         scalar: numeric

@@ -18,6 +18,10 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// The CIDR ranges of the proxies in front of the Gateways, which are trusted to say who the client is.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
+	// Every connection to a listener begins with a PROXY protocol header, of version 1 or 2, that says where it comes
+	// from. Only the addresses in trustedProxies may send one, and they have to. Every other connection is closed, also
+	// one from within the cluster.
+	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 	// How much of each proxy pod clients may take.
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
 	// Which answers are compressed by gzip, for clients that accept it.
@@ -78,6 +82,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithTrustedProxies(values ...appv1
 	for i := range values {
 		b.TrustedProxies = append(b.TrustedProxies, values[i])
 	}
+	return b
+}
+
+// WithProxyProtocol sets the ProxyProtocol field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProxyProtocol field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithProxyProtocol(value appv1.ProxyProtocolVersion) *GatewayConfigSpecApplyConfiguration {
+	b.ProxyProtocol = &value
 	return b
 }
 
