@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,7 +33,7 @@ var elsewhere = map[string]string{
 	"kubectl -n shop get httproute api ":                      "needs Flagger",
 }
 
-// TestCommandsOfPages: what tutorials and how-tos tell to run in blocks "sh" is run by TestRequests, as a command of an
+// TestCommandsOfPages: what tutorials, how-tos and pages with steps tell to run in blocks "sh" is run by TestRequests, as a command of an
 // example, or no test can do it. Those in blocks "sh cluster" are run by TestPlugin.
 func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
@@ -53,7 +54,9 @@ func TestCommandsOfPages(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(howTos, tutorials...) {
+	features := filepath.Join(root, "docs", "features")
+	steps := []string{filepath.Join(features, "backend-tls.md"), filepath.Join(features, "client-certificates.md")}
+	for _, page := range slices.Concat(howTos, tutorials, steps) {
 		for _, command := range shown(t, page) {
 			switch {
 			case known[command.Text]:

@@ -309,20 +309,36 @@ spec:
       backendRefs: [{group: "", kind: Service, name: cm-acme-http-solver-x7k2p, port: 8089, weight: 1}]
 `
 
+// ownToHTTPS is a Gateway of our own kind that sends everything to HTTPS.
+const ownToHTTPS = `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: shop, namespace: shop}
+spec:
+  listeners:
+    - {name: http, port: 80, protocol: HTTP}
+    - {name: https, port: 443, protocol: HTTPS, hostname: shop.example.com, tls: {certificateRefs: [{name: shop-tls}]}}
+  routes:
+    - {name: to-https, listeners: [http], rules: [{filters: [{type: RequestRedirect, requestRedirect: {scheme: https, statusCode: 301}}]}]}
+    - {name: shop, listeners: [https], rules: [{backendRefs: [{name: echo-v1, port: 80}]}]}
+`
+
 // TestChallenges: the HTTPRoute that cert-manager makes for a challenge of HTTP-01 gets its request, beside a route
 // that sends everything else to HTTPS.
 func TestChallenges(t *testing.T) {
-	for _, test := range []struct{ page, gateway, namespace, parent string }{
-		{"artifacts/gateway-api/https.yaml", `(?s).*`, "default", "{name: https}"},
-		{"docs/how-to/https.md", "(?s)apiVersion: app.example.com/v1\nkind: Gateway\n.*?\n\x60\x60\x60", "shop", "{group: app.example.com, kind: Gateway, name: shop, namespace: shop, sectionName: http}"},
-	} {
-		content, err := os.ReadFile(filepath.Join(clitest.Root, test.page))
+	read := func(page, part string) string {
+		content, err := os.ReadFile(filepath.Join(clitest.Root, page))
 		if err != nil {
 			t.Fatal(err)
 		}
-		gateway := strings.TrimSuffix(regexp.MustCompile(test.gateway).FindString(string(content)), "```")
+		return strings.TrimSuffix(regexp.MustCompile(part).FindString(string(content)), "```")
+	}
+	for _, test := range []struct{ gateway, namespace, parent string }{
+		{read("artifacts/gateway-api/https.yaml", `(?s).*`), "default", "{name: https}"},
+		{read("docs/how-to/https.md", "(?s)apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n.*?\n\x60\x60\x60"), "default", "{kind: Gateway, name: shop, namespace: default, sectionName: http}"},
+		{ownToHTTPS, "shop", "{group: app.example.com, kind: Gateway, name: shop, namespace: shop, sectionName: http}"},
+	} {
 		route := strings.NewReplacer("NAMESPACE", test.namespace, "PARENT", test.parent).Replace(challengeRoute)
-		file := clitest.WriteFile(t, "objects.yaml", gateway+route)
+		file := clitest.WriteFile(t, "objects.yaml", test.gateway+route)
 		for path, want := range map[string]string{
 			"/.well-known/acme-challenge/token": "backend   100% to Service cm-acme-http-solver-x7k2p port 8089",
 			"/.well-known/acme-challenge/other": "answer    301: redirect to scheme https",
