@@ -50,7 +50,7 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	if churn {
 		defer w.churn(b)()
 	}
-	stop := w.load(b)
+	stop := w.load(b, loadEvery)
 	var total, afterWrite []time.Duration
 	reloads := w.reloads(b)
 	used, agentUsed, started := server.CPU(b), testenv.CPU(w.agent.PID()), time.Now()
@@ -144,13 +144,13 @@ const loadEvery = 5 * time.Millisecond
 
 // load sends requests for a route that is never edited and for one that is, until the function that it returns is
 // called. That returns how many failed.
-func (w *world) load(b *testing.B) (stop func() int) {
+func (w *world) load(b *testing.B, every time.Duration) (stop func() int) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	failed, done := 0, make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(loadEvery)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for i := 0; ; i++ {
 			select {

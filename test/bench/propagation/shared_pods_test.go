@@ -102,12 +102,12 @@ func (p *pod) in(w *world) *world {
 	return &at
 }
 
-// load sends requests to all pods in turn, as world.load does to one.
+// load sends requests to all pods, in all as many as world.load to one.
 func (s *shared) load(b *testing.B) (stop func() int) {
 	b.Helper()
 	var stops []func() int
 	for _, p := range s.pods {
-		stops = append(stops, p.in(s.world).load(b))
+		stops = append(stops, p.in(s.world).load(b, loadEvery*time.Duration(len(s.pods))))
 	}
 	return func() (failed int) {
 		for _, stop := range stops {

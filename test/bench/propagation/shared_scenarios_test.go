@@ -133,6 +133,9 @@ func (s *shared) idle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// uneven is how long a churn runs until agents report as often as they do in the long run.
+const uneven = 5 * time.Second
+
 // betweenEdits is the time between two edits when nothing else changes: each is reported by itself.
 const betweenEdits = 1500 * time.Millisecond
 
@@ -142,6 +145,7 @@ func (s *shared) edits(b *testing.B, churn bool) {
 	b.Helper()
 	if churn {
 		defer s.churn(b)()
+		time.Sleep(uneven)
 	} else {
 		s.rest(b)
 	}
