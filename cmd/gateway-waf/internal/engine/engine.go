@@ -8,8 +8,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
-	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
 	"github.com/corazawaf/coraza/v3"
 	"github.com/corazawaf/coraza/v3/experimental"
 	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
@@ -24,11 +24,15 @@ import (
 //go:embed setup.conf
 var setup string
 
-// Engine has the rules once, for all settings: these are set for each request.
+// Engine has the rules for each kind of requests. Other settings are set for each request.
 type Engine struct {
-	rules coraza.WAF
-	// hasOwn says that there are rules of a user, which may look at any header by its name.
-	hasOwn bool
+	// own are the rules of a user, which may look at any header by its name; "": there are none.
+	own   string
+	rules map[kind]func() (coraza.WAF, error)
+
+	mu sync.Mutex
+	// read are the rules that were read.
+	read []coraza.WAF
 }
 
 const (
@@ -40,12 +44,17 @@ const (
 // New reads the rules, which are in the program, and those of a user. These come before all others that look at
 // requests: they may leave out any, and add to the score.
 func New(own ...waf.Directive) (*Engine, error) {
-	rules, err := read(setup + first + text(own) + rest)
+	e := &Engine{own: text(own), rules: map[kind]func() (coraza.WAF, error){}}
+	for _, k := range e.kinds() {
+		e.rules[k] = sync.OnceValues(func() (coraza.WAF, error) { return e.readFor(k) })
+	}
+	// Most requests are of the first kind. The others are read when they are asked for.
+	_, err := e.rules[e.kinds()[0]]()
 	if err == nil {
-		return &Engine{rules, len(own) > 0}, nil
+		return e, nil
 	}
 	fails := func(n int) bool {
-		some, err := read(text(own[:n]))
+		some, err := read(text(own[:n]), kind{}, "")
 		if err == nil {
 			closeRules(some)
 		}
@@ -53,10 +62,42 @@ func New(own ...waf.Directive) (*Engine, error) {
 	}
 	// The error of Coraza has no line.
 	if n := sort.Search(len(own), fails); n > 0 && fails(n) {
-		_, err := read(text(own[:n]))
+		_, err := read(text(own[:n]), kind{}, "")
 		return nil, fmt.Errorf("line %d: %w", own[n-1].Line, err)
 	}
 	return nil, fmt.Errorf("failed to read the Core Rule Set: %w", err)
+}
+
+// kinds returns the kinds of requests. Rules of a user may set the level.
+func (e *Engine) kinds() (all []kind) {
+	levels := []string{"1", "2", "3", "4"}
+	if e.own != "" {
+		levels = []string{""}
+	}
+	for _, level := range levels {
+		all = append(all, kind{level, true}, kind{level, false})
+	}
+	return all
+}
+
+// kindOf returns the kind of a request.
+func (e *Engine) kindOf(settings waf.Settings, request *Request) kind {
+	k := kind{plain: request.isPlain()}
+	if e.own == "" {
+		k.level = strconv.Itoa(int(settings.Paranoia))
+	}
+	return k
+}
+
+// readFor reads the rules for a kind of requests.
+func (e *Engine) readFor(k kind) (coraza.WAF, error) {
+	rules, err := read(setup+first+e.own+rest, k, e.own)
+	if err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.read = append(e.read, rules)
+	}
+	return rules, err
 }
 
 func text(own []waf.Directive) string {
@@ -68,18 +109,25 @@ func text(own []waf.Directive) string {
 }
 
 // read makes Coraza read rules, which may have come from a user.
-func read(directives string) (rules coraza.WAF, err error) {
+func read(directives string, k kind, own string) (rules coraza.WAF, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return coraza.NewWAF(coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives(directives))
+	files := filesFor(k, usesCaptured.MatchString(own))
+	return coraza.NewWAF(coraza.NewWAFConfig().WithRootFS(files).WithDirectives(directives))
 }
 
 // Close forgets what Coraza has kept of the rules, in case that others have the same. Requests that are being looked at
 // go on.
-func (e *Engine) Close() { closeRules(e.rules) }
+func (e *Engine) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, rules := range e.read {
+		closeRules(rules)
+	}
+}
 
 func closeRules(rules coraza.WAF) {
 	if closer, ok := rules.(experimental.WAFCloser); ok {
@@ -120,7 +168,11 @@ type transaction interface {
 
 // Judge returns the verdict about a request. An error means that nobody can say.
 func (e *Engine) Judge(settings waf.Settings, request *Request) (Verdict, error) {
-	tx, ok := e.rules.NewTransaction().(transaction)
+	rules, err := e.rules[e.kindOf(settings, request)]()
+	if err != nil {
+		return Verdict{}, fmt.Errorf("failed to read the Core Rule Set: %w", err)
+	}
+	tx, ok := rules.NewTransaction().(transaction)
 	if !ok {
 		return Verdict{}, fmt.Errorf("a transaction of Coraza lacks methods: %T", tx)
 	}
@@ -134,7 +186,7 @@ func (e *Engine) Judge(settings waf.Settings, request *Request) (Verdict, error)
 			host = header.Value
 			tx.SetServerName(host)
 		}
-		if e.hasOwn || !isWritten(header, request.Client, host) {
+		if e.own != "" || !isWritten(header, request.Client, host) {
 			tx.AddRequestHeader(header.Name, header.Value)
 		}
 	}

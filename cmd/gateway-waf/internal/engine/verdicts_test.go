@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
+	"github.com/corazawaf/coraza/v3"
+	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
+	"github.com/goccy/go-yaml"
+
+	"gateway/internal/testtier"
+	"gateway/internal/waf"
+)
+
+// plainCoraza is an Engine with the rules as they are.
+func plainCoraza(t testing.TB) *Engine {
+	t.Helper()
+	read := sync.OnceValues(func() (coraza.WAF, error) {
+		return coraza.NewWAF(coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives(setup + first + rest))
+	})
+	e := &Engine{rules: map[kind]func() (coraza.WAF, error){}}
+	for _, k := range e.kinds() {
+		e.rules[k] = read
+	}
+	return e
+}
+
+// regression is a file of the tests of the Core Rule Set.
+type regression struct {
+	Tests []struct {
+		ID     int `yaml:"test_id"`
+		Stages []struct {
+			Input struct {
+				Method, URI, Version, Data string
+				Headers                    yaml.MapSlice
+				Encoded                    string `yaml:"encoded_request"`
+			}
+			Output struct {
+				Log struct {
+					Expected   []int `yaml:"expect_ids"`
+					Unexpected []int `yaml:"no_expect_ids"`
+				}
+			}
+		}
+	}
+}
+
+// TestRegressions: the rules find in the requests of their own tests what Coraza finds with the rules as they are.
+func TestRegressions(t *testing.T) {
+	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/corazawaf/coraza-coreruleset/v4").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "tests", "*", "*.yaml"))
+	if err != nil || len(files) < 300 {
+		t.Fatal(len(files), err)
+	}
+	light, whole, random := mustNew(t), plainCoraza(t), testtier.Rand(t)
+	count, plain := 0, 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tests regression
+		if err := yaml.Unmarshal(content, &tests); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, test := range tests.Tests {
+			if !testtier.All && random.IntN(16) > 0 {
+				continue
+			}
+			for _, stage := range test.Stages {
+				input := stage.Input
+				r := &Request{Method: or(input.Method, "GET"), URI: or(input.URI, "/"), Version: or(input.Version, "HTTP/1.1"), Client: "192.0.2.1", Body: []byte(input.Data)}
+				if encoded, err := base64.StdEncoding.DecodeString(input.Encoded); err != nil || len(encoded) > 0 {
+					r.Body = encoded
+				}
+				for _, header := range input.Headers {
+					r.Headers = append(r.Headers, Header{strings.ToLower(fmt.Sprint(header.Key)), fmt.Sprint(header.Value)})
+				}
+				count++
+				if r.isPlain() {
+					plain++
+				}
+				expectSame(t, light, whole, 1+random.Int32N(4), r, fmt.Sprint(filepath.Base(file), " ", test.ID))
+			}
+		}
+	}
+	t.Logf("%d requests, of them %d plain", count, plain)
+	if count < 200 || plain < 20 || testtier.All && count < 4000 {
+		t.Errorf("too few requests: %d, of them %d plain", count, plain)
+	}
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func mustNew(t testing.TB, own ...waf.Directive) *Engine {
+	t.Helper()
+	e, err := New(own...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// expectSame compares two engines at a level.
+func expectSame(t *testing.T, light, whole *Engine, level int32, r *Request, what string) {
+	t.Helper()
+	settings := waf.Settings{Paranoia: level, Threshold: 5}
+	got, err := light.Judge(settings, r)
+	wanted, wantedErr := whole.Judge(settings, r)
+	if !reflect.DeepEqual(got, wanted) || (err == nil) != (wantedErr == nil) {
+		t.Errorf("%s, level %d, %s %.200q: got %+v, %v, and Coraza says %+v, %v", what, level, r.Method, r.URI, got, err, wanted, wantedErr)
+	}
+}
+
+// words are of what rules look for, and of what is harmless.
+func words(t *testing.T) []string {
+	t.Helper()
+	all := []string{
+		"", "a", "red shoes", "1", "page", "2", "0123456789abcdef", "GA1.2.1234.5678", "a.b-c_d", "/", "../", "..", "/etc/passwd", "union select", "sleep(1)", "<script>", "' or 1=1",
+		"\n", "\r", "\x00", "\u017f", "\u212a", "é", "%", "%2e", "+", "=", "&", ";", "?", "-", "--", "_", "__proto__", "select", "from", "http://a.b", "javascript:", "$(", "`", "\\", "{", "}", "|",
+	}
+	files, err := fs.Glob(coreruleset.FS, "@owasp_crs/*.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := fs.ReadFile(coreruleset.FS, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(content)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				all = append(all, line)
+			}
+		}
+	}
+	return all
+}
+
+// TestGeneratedVerdicts: so it is for requests of words that rules look for.
+func TestGeneratedVerdicts(t *testing.T) {
+	light, whole, all, random := mustNew(t), plainCoraza(t), words(t), testtier.Rand(t)
+	text := func() string {
+		var text strings.Builder
+		for range 1 + random.IntN(4) {
+			text.WriteString(all[random.IntN(len(all))])
+			text.WriteString([]string{"", " ", "/", "."}[random.IntN(4)])
+		}
+		return text.String()
+	}
+	// asPlain leaves out what no plain request has, from half of all.
+	asPlain := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if one, isASCII := lettersOf(string(r)); isASCII && plainCharacters.contains(one) {
+				return r
+			}
+			return -1
+		}, text)
+	}
+	escape := strings.NewReplacer(" ", "+", "%", "%25", "&", "%26", "\n", "%0a", "\r", "%0d", "\x00", "%00", "#", "%23")
+	for range map[bool]int{false: 200, true: 100_000}[testtier.All] {
+		make := func() string { return escape.Replace(text()) }
+		if random.IntN(2) == 0 {
+			make = func() string { return strings.ReplaceAll(asPlain(text()), " ", "+") }
+		}
+		r := &Request{Method: "GET", URI: "/" + make() + "?" + make() + "=" + make() + "&q=" + make(), Version: "HTTP/1.1", Client: "192.0.2.1", Headers: []Header{
+			{"host", "shop.example.com"}, {"user-agent", "Mozilla/5.0 (X11; Linux x86_64)"}, {"accept", "*/*"}, {"cookie", make() + "=" + make() + "; s=" + make()},
+		}}
+		if random.IntN(4) == 0 {
+			r.Headers = append(r.Headers, Header{[]string{"referer", "x-a", "user-agent"}[random.IntN(3)], asPlain(text())})
+		}
+		expectSame(t, light, whole, 1+random.Int32N(4), r, "generated")
+	}
+}
+
+// TestNeeds: an expression is asked about each text that it matches, whatever its case, and beyond ASCII.
+func TestNeeds(t *testing.T) {
+	all, random := words(t), testtier.Rand(t)
+	texts := slices.Concat(all, []string{"SELECT", "\u212aey", "\u017felect", "aB", "ab\ncd"})
+	for range 200 {
+		texts = append(texts, all[random.IntN(len(all))]+all[random.IntN(len(all))])
+	}
+	files, err := fs.Glob(coreruleset.FS, "@owasp_crs/REQUEST-*.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, count := filesFor(kind{}, false), 0
+	for _, file := range files {
+		content, err := rules.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(content)) {
+			_, text, ok := strings.Cut(line, "@"+filtered+" ")
+			if text, ok = strings.CutSuffix(text, "\" \\\n"); !ok {
+				continue
+			}
+			expectNeeds(t, text, texts)
+			count++
+		}
+	}
+	for _, text := range []string{`(?i)k`, `(?i)s`, `a?`, `(?:)`, `[^a]`, `(?i:a)b`, `^$`, `a{0,2}b{2}`, `\bx`, `[[:upper:]]`, `(?i)ſ`, `K`} {
+		expectNeeds(t, text, texts)
+	}
+	if count < 200 {
+		t.Errorf("too few expressions: %d", count)
+	}
+}
+
+func expectNeeds(t *testing.T, text string, texts []string) {
+	t.Helper()
+	found, err := newExpression(plugintypes.OperatorOptions{Arguments: text, Memoizer: unremembered{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := found.(*expression)
+	for _, text := range texts {
+		if e.compiled.MatchString(text) != e.Evaluate(nil, text) {
+			t.Errorf("%.100s matches %q, and is not asked", e.compiled, text)
+		}
+	}
+}
+
+type unremembered struct{}
+
+func (unremembered) Do(_ string, read func() (any, error)) (any, error) { return read() }
+func (unremembered) Release(uint64)                                     {}
