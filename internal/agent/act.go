@@ -213,7 +213,7 @@ func (a *Agent) write(next action) error {
 		// The next try has another id, and what goes wrong each second is to be told once.
 		return errors.New(strings.ReplaceAll(err.Error(), id, dirPrefix+"*"))
 	}
-	a.state.disk = disk{configuration: next.target, id: id, proven: next.proven, written: next.target}
+	a.state.disk = disk{configuration: next.target, id: id, proven: next.proven, written: next.target, writtenAt: time.Now()}
 	return nil
 }
 

@@ -38,7 +38,7 @@ const (
 	// startInterval takes its place while HAProxy does not answer, as its container is about to start, and while
 	// certificates are awaited.
 	startInterval = 50 * time.Millisecond
-	// writeInterval is how long the disk may be behind HAProxy, and writeServersInterval how long with endpoints: a
+	// writeInterval is the least time between two writes, and writeServersInterval how long endpoints may wait for one: a
 	// rollout would write all of them once for each pod.
 	writeInterval        = 100 * time.Millisecond
 	writeServersInterval = time.Second

@@ -192,7 +192,7 @@ func TestAWorkerThatStartsBeforeTheDiskHasAll(t *testing.T) {
 	}
 }
 
-// TestPostpone: servers may wait for longer than all else.
+// TestPostpone: servers may wait for longer than all else, which waits only for the time between two writes.
 func TestPostpone(t *testing.T) {
 	now, later, d := time.Unix(200, 0), time.Unix(200, 5), disk{}
 	servers, more := plan.Plan{AddServers: []plan.Server{{}}}, plan.Plan{Backends: []plan.Backend{{}}}
@@ -202,12 +202,16 @@ func TestPostpone(t *testing.T) {
 	}{
 		{told: servers, now: now, due: now.Add(writeServersInterval)},
 		{told: servers, now: later, due: now.Add(writeServersInterval)},
-		{told: more, now: later, due: later.Add(writeInterval)},
-		{told: servers, now: later, due: later.Add(writeInterval)},
+		{told: more, now: later, due: later},
+		{told: servers, now: later, due: later},
 	} {
 		if d.postpone(step.told, step.now); d.due != step.due {
 			t.Errorf("step %d: due at %s, want %s", i, d.due, step.due)
 		}
+	}
+	d = disk{writtenAt: now}
+	if d.postpone(more, later); d.due != now.Add(writeInterval) {
+		t.Errorf("soon after a write, due at %s, want %s", d.due, now.Add(writeInterval))
 	}
 }
 

@@ -181,9 +181,8 @@ func (r *reporter) wait(wanted report) time.Duration {
 	return wait
 }
 
-// apply writes the report to the GatewayProxy.
+// apply writes the report to the GatewayProxy. Of that, the API server takes the status alone, or all but the status.
 func (r *reporter) apply(ctx context.Context, wanted appv1.GatewayProxyStatus) error {
-	// Of this, the API server first takes all but the status, and then the status alone.
 	proxy, err := json.Marshal(&appv1.GatewayProxy{
 		TypeMeta: metav1.TypeMeta{APIVersion: appv1.SchemeGroupVersion.String(), Kind: "GatewayProxy"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -195,16 +194,36 @@ func (r *reporter) apply(ctx context.Context, wanted appv1.GatewayProxyStatus) e
 	if err != nil {
 		return fmt.Errorf("failed to write GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
 	}
-	client, options := r.gateways.AppV1().GatewayProxies(r.namespace), metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
-	if r.clock.Since(r.madeAt) >= renewInterval {
-		if _, err := client.Patch(ctx, r.pod, types.ApplyPatchType, proxy, options); err != nil {
-			return fmt.Errorf("failed to apply GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
+	if r.madeAt.IsZero() {
+		if err := r.patch(ctx, proxy); err != nil {
+			return err
 		}
 		r.madeAt = r.clock.Now()
 	}
-	if _, err := client.Patch(ctx, r.pod, types.ApplyPatchType, proxy, options, "status"); err != nil {
+	if err := r.patch(ctx, proxy, "status"); err != nil {
 		r.madeAt = time.Time{} // somebody may have deleted it
-		return fmt.Errorf("failed to apply the status of GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
+		return err
+	}
+	if r.clock.Since(r.madeAt) < renewInterval {
+		return nil
+	}
+	err = r.patch(ctx, proxy)
+	if err == nil {
+		r.madeAt = r.clock.Now()
+	}
+	return err
+}
+
+// patch applies the GatewayProxy, or a subresource of it.
+func (r *reporter) patch(ctx context.Context, proxy []byte, subresources ...string) error {
+	options := metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
+	_, err := r.gateways.AppV1().GatewayProxies(r.namespace).Patch(ctx, r.pod, types.ApplyPatchType, proxy, options, subresources...)
+	what := "GatewayProxy"
+	if len(subresources) > 0 {
+		what = "the status of GatewayProxy"
+	}
+	if err != nil {
+		return fmt.Errorf("failed to apply %s %s/%s: %w", what, r.namespace, r.pod, err)
 	}
 	return nil
 }

@@ -34,17 +34,21 @@ type disk struct {
 	id string
 	// proven reports whether HAProxy has run the sections, and so is sure to start on them.
 	proven bool
-	// written is what is on the disk: the configuration, or what it was a moment ago.
-	written configuration
+	// written is what is on the disk: the configuration, or what it was a moment ago. writtenAt is when it was put there.
+	written   configuration
+	writtenAt time.Time
 	// due is when the configuration has to be on the disk; zero if it is there. problem is why it could not be written.
 	due     time.Time
 	problem string
 }
 
-// postpone notes that HAProxy has run a change that is not on the disk yet. Later changes do not wait for the disk, and
-// are written with it.
+// postpone notes that HAProxy has run a change that is not on the disk yet. During many changes, later ones do not wait
+// for the disk, and are written together.
 func (d *disk) postpone(told plan.Plan, now time.Time) {
-	due := now.Add(writeInterval)
+	due := d.writtenAt.Add(writeInterval)
+	if due.Before(now) {
+		due = now
+	}
 	if told.OnlyServers() {
 		due = now.Add(writeServersInterval)
 	}
