@@ -25,10 +25,13 @@ import (
 )
 
 const (
-	// interval is the least time between two looks at everything. With many routes it is pauseFactor times as long as the
-	// look before took: the operator uses a fifth of a core at most, however often routes change.
+	// interval is the time between two looks, while changes keep coming. With many routes it is pauseFactor times as long
+	// as the look before took: the operator uses a fifth of a core at most, however often routes change. The first looks
+	// after a while follow each other at once, as long as their pauses do not add up to more than patience: an edit, and
+	// the reports of several pods that run it.
 	interval    = 100 * time.Millisecond
 	pauseFactor = 4
+	patience    = 500 * time.Millisecond
 	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 3 * time.Second
@@ -146,12 +149,22 @@ func (c *Controller) Run(ctx context.Context) {
 			}
 		})
 	}
+	var due time.Time
 	for c.processNext(ctx) {
+		due = nextLook(due, time.Now(), c.pause)
 		select {
 		case <-ctx.Done():
-		case <-time.After(c.pause):
+		case <-time.After(time.Until(due)):
 		}
 	}
+}
+
+// nextLook returns when to look next after a look that ended now. due is when that was due.
+func nextLook(due, now time.Time, pause time.Duration) time.Time {
+	if earliest := now.Add(-patience); due.Before(earliest) {
+		due = earliest
+	}
+	return due.Add(pause)
 }
 
 // processNext waits until there is something to do, and does it. It returns false once the queue is shut down.
