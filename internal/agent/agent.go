@@ -136,12 +136,12 @@ func New(options Options) (*Agent, error) {
 	a.relay = peers.New(options.Pod, options.Paths.PeersSocket(), proxypod.HealthPort)
 	a.tracer = tracing.New(tracing.Source{Namespace: options.Namespace, Gateway: options.Gateway, Pod: options.Pod, PodUID: string(options.PodUID)})
 	a.proxyConfig = &configHandler{worker: a.worker, master: a.master}
-	var err error
 	if options.Source != nil {
 		a.source = *options.Source
-	} else if err = a.useAPIServer(); err != nil {
-		return nil, err
+	} else {
+		a.useAPIServer()
 	}
+	var err error
 	if a.state.disk.id, a.state.disk.proven, err = a.store.open(); err != nil {
 		return nil, err
 	}
@@ -150,16 +150,13 @@ func New(options Options) (*Agent, error) {
 }
 
 // useAPIServer makes the agent read objects from the API server, and report to it.
-func (a *Agent) useAPIServer() (err error) {
+func (a *Agent) useAPIServer() {
 	a.report = newReporter(a.options, clock.RealClock{}, func(uid types.UID, generation int64) {
 		a.probes.confirm(uid, generation)
 		a.wakeUp()
 	})
-	a.watch, err = newWatcher(a.options)
-	if err == nil {
-		a.source = a.watch.source()
-	}
-	return err
+	a.watch = newWatcher(a.options)
+	a.source = a.watch.source()
 }
 
 // Run works until ctx ends. An error says why it cannot work at all.

@@ -28,12 +28,7 @@ func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.startAgent()
-	r.eventually("the caches are filled", func() error {
-		if !r.agent.watch.synced() {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	r.eventually("the caches are filled", func() error { return r.locked(r.agent.watch.synced) })
 	r.agent.probes.beat(time.Time{})
 	r.eventually("the loop comes round", func() error { return r.agent.probes.alive(time.Now()) })
 	if r.agent.probes.started() == nil || r.agent.probes.ready() == nil {
@@ -57,10 +52,9 @@ func TestEndpointsThatComeBeforeHAProxyTakeNoReload(t *testing.T) {
 	dirs := loadDirs(t, r.options.Paths)
 	r.createSlice("api", "one", newEndpoint(t, "one"))
 	r.eventually("the endpoint was looked at", func() error {
-		if len(r.agent.watch.slicesOf(namespace, "api")) == 0 || r.agent.delay.seen.Load() != 0 {
-			return errors.New("not yet")
-		}
-		return nil
+		return r.locked(func() bool {
+			return len(r.followed(testSlices).objects[namespace]) > 0 && r.agent.delay.seen.Load() == 0
+		})
 	})
 	r.startHAProxy()
 	started := r.process()

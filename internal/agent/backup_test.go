@@ -15,7 +15,7 @@ func TestBackupService(t *testing.T) {
 	}
 	first := newEndpoint(t, "first")
 	r := newWaitingRig(t, func(spec *appv1.GatewaySpec) { spec.Backends = backup("service-1") }, first)
-	own, running := r.agent.watch.namespaces[namespace], r.process()
+	running := r.process()
 	expect := func(want string) {
 		t.Helper()
 		r.expectAnswer(r.begin("GET / HTTP/1.1\r\n\r\n"), want)
@@ -26,8 +26,7 @@ func TestBackupService(t *testing.T) {
 		for _, address := range addresses {
 			slice.Endpoints = append(slice.Endpoints, newReady(address))
 		}
-		r.put(own.slices, slice)
-		r.agent.watch.touch(slice)
+		r.put(r.followed(testSlices), slice)
 		r.agent.pass(t.Context())
 	}
 	expect("first")
@@ -41,7 +40,7 @@ func TestBackupService(t *testing.T) {
 	have("service-0", first.port)
 	expect("third")
 
-	r.put(own.slices, newSlice("auth", newEndpoint(t, "other").port, newReady("127.0.0.1")))
+	r.put(r.followed(testSlices), newSlice("auth", newEndpoint(t, "other").port, newReady("127.0.0.1")))
 	r.gatewaySeen = r.gatewaySeen.DeepCopy()
 	r.gatewaySeen.Generation++
 	r.gatewaySeen.Spec.Backends = backup("auth")

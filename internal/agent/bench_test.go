@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"syscall"
 	"testing"
@@ -9,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
@@ -34,8 +34,7 @@ func BenchmarkChange(b *testing.B) {
 			r.measure(b, func() {
 				i++
 				slice := newSlice("service-1", 1000+i%2, newReady("127.0.0.1"))
-				r.put(r.agent.watch.namespaces[namespace].slices, slice)
-				r.agent.watch.touch(slice)
+				r.put(r.followed(testSlices), slice)
 			})
 		})
 		b.Run(fmt.Sprintf("rule/rules=%d", size.rules), func(b *testing.B) {
@@ -86,19 +85,14 @@ func newAttachedRig(b *testing.B, routes int) *passRig {
 	b.Helper()
 	r := newPassRig(b, routes)
 	r.gatewaySeen.Spec.Routes = nil
-	r.agent.watch.attachments.note(newAttachment(r.gatewaySeen, namespace, "1"), true)
+	r.put(r.agent.watch.attachments, newAttachment(r.gatewaySeen, namespace, "1"))
+	r.put(r.agent.watch.gateways, r.gatewaySeen)
 	r.agent.pass(b.Context())
-	own := r.agent.watch.namespaces[namespace]
-	r.eventually("the HTTPRoutes are synced", func() error {
-		if !own.isSettled() {
-			return fmt.Errorf("not yet")
-		}
-		return nil
-	})
+	r.eventually("the HTTPRoutes are synced", func() error { return r.locked(r.agent.watch.isSettled) })
 	for i := range routes + 2 {
 		service := fmt.Sprint("service-", i)
-		r.put(own.services, newService(service))
-		r.put(own.slices, newSlice(service, 1000, newReady("127.0.0.1"), newReady("127.0.0.2"), newReady("127.0.0.3"), newReady("127.0.0.4"), newReady("127.0.0.5")))
+		r.put(r.followed(testServices), newService(service))
+		r.put(r.followed(testSlices), newSlice(service, 1000, newReady("127.0.0.1"), newReady("127.0.0.2"), newReady("127.0.0.3"), newReady("127.0.0.4"), newReady("127.0.0.5")))
 		if i < routes {
 			r.putRoute(r.httpRoute(i, 1))
 		}
@@ -112,7 +106,7 @@ func newAttachedRig(b *testing.B, routes int) *passRig {
 
 // putRoute makes the agent see a route.
 func (r *passRig) putRoute(route *gatewayv1.HTTPRoute) {
-	r.agent.watch.onResource(r.agent.watch.namespaces[namespace].resources["httproutes"]).AddFunc(route)
+	r.put(r.followed(testRoutes), route)
 }
 
 func (r *passRig) httpRoute(i, generation int) *gatewayv1.HTTPRoute {
@@ -147,18 +141,13 @@ func newPassRig(t testing.TB, routes int) *passRig {
 	r.agent, err = New(r.options)
 	r.must(err)
 	go r.agent.watch.run(t.Context(), r.agent.changed)
-	r.eventually("the caches are synced", func() error {
-		if !r.agent.watch.synced() {
-			return fmt.Errorf("not yet")
-		}
-		return nil
-	})
+	r.eventually("the caches are synced", func() error { return r.locked(r.agent.watch.synced) })
 	// The fake API server is too slow for so many objects.
 	services := make([]string, routes)
 	for i := range services {
 		services[i] = fmt.Sprint("service-", i)
-		r.put(r.agent.watch.namespaces[namespace].services, newService(services[i]))
-		r.put(r.agent.watch.namespaces[namespace].slices, newSlice(services[i], 1000, newReady("127.0.0.1")))
+		r.put(r.followed(testServices), newService(services[i]))
+		r.put(r.followed(testSlices), newSlice(services[i], 1000, newReady("127.0.0.1")))
 	}
 	r.gatewaySeen = &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: "uid-1", Generation: 1}, Spec: r.spec(services...),
@@ -182,9 +171,22 @@ func (r *passRig) repeatRules(n int) {
 	}
 }
 
-func (r *passRig) put(informer cache.SharedIndexInformer, object any) {
-	r.must(informer.GetStore().Add(object))
+// locked returns an error unless something of the watches is so.
+func (r *rig) locked(is func() bool) error {
+	r.agent.watch.mu.Lock()
+	defer r.agent.watch.mu.Unlock()
+	if !is() {
+		return errors.New("not yet")
+	}
+	return nil
 }
+
+// followed is what brings the objects of a resource in the Gateway's namespace.
+func (r *rig) followed(resource string) *watched {
+	return r.agent.watch.namespaces[namespace].shares[resource].of
+}
+
+func (r *passRig) put(of *watched, object any) { r.must(of.Add(object)) }
 
 // decoded returns a copy of the Gateway.
 func (r *passRig) decoded() *appv1.Gateway {

@@ -103,6 +103,7 @@ func (r *passRig) addHTTPS(pair certtest.Pair) {
 		TLS: &appv1.ListenerTLS{CertificateRefs: []appv1.ObjectReference{{Name: "shop"}}},
 	})
 	r.gatewaySeen.Generation++
+	r.put(r.agent.watch.gateways, r.gatewaySeen)
 }
 
 // A clock that is ahead makes a certificate expire. Once it is put back, the certificate is.

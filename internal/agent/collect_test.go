@@ -103,10 +103,10 @@ func TestABackendComesBackThatWasBusy(t *testing.T) {
 	r := newPassRig(t, 2)
 	slow, entered, release := newSlowEndpoint(t)
 	idle := newEndpoint(t, "idle")
-	r.put(r.agent.watch.namespaces[namespace].slices, newSlice("service-1", slow.port, newReady("127.0.0.1")))
+	r.put(r.followed(testSlices), newSlice("service-1", slow.port, newReady("127.0.0.1")))
 	second := newSlice("service-1", idle.port, newReady("127.0.0.1"))
 	second.Name = "service-1-2"
-	r.put(r.agent.watch.namespaces[namespace].slices, second)
+	r.put(r.followed(testSlices), second)
 	all := r.gatewaySeen.Spec.Routes
 	edit := func(routes ...appv1.Route) {
 		r.gatewaySeen = r.gatewaySeen.DeepCopy()

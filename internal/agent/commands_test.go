@@ -226,8 +226,7 @@ func TestWhatIsWrittenWhileHAProxyDoesNotAnswerIsLoaded(t *testing.T) {
 	r.agent.pass(t.Context())
 	worker, slice := r.agent.worker, newSlice("service-0", 1001, newReady("127.0.0.1"))
 	r.agent.worker = runtime.NewWorker("/nowhere")
-	r.put(r.agent.watch.namespaces[namespace].slices, slice)
-	r.agent.watch.touch(slice)
+	r.put(r.followed(testSlices), slice)
 	r.agent.pass(t.Context())
 	r.must(r.onDisk("127.0.0.1:1001"))
 	r.agent.worker = worker

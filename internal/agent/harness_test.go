@@ -188,10 +188,7 @@ func (r *rig) deleteGateway() {
 	r.t.Helper()
 	r.must(r.gateways.AppV1().Gateways(namespace).Delete(r.t.Context(), gatewayN, metav1.DeleteOptions{}))
 	r.eventually("the Gateway is gone", func() error {
-		if r.agent.watch.gateway() != nil {
-			return errors.New("it is there")
-		}
-		return nil
+		return r.locked(func() bool { return r.agent.watch.gateway() == nil })
 	})
 }
 

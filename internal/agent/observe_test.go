@@ -30,8 +30,7 @@ func TestGather(t *testing.T) {
 		fresh, err := New(r.options)
 		r.must(err)
 		seen := r.agent.watch
-		attachments := &attachments{handler: seen.attachments.handler, sent: seen.attachments.sent}
-		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, attachments: attachments, namespaces: seen.namespaces}).source()
+		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, attachments: seen.attachments, namespaces: seen.namespaces}).source()
 		fresh.observeInputs(t.Context(), time.Now())
 		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
 			t.Fatalf("pass %d: got\n%+v\nwant\n%+v", i, got, want)
@@ -96,14 +95,11 @@ func (r *passRig) change(g *routingtest.Generator) {
 	switch g.IntN(5) {
 	case 0:
 		slice := newSlice(name, g.Int32N(3)+1000, newReady("127.0.0.1"))
-		r.put(watch.namespaces[namespace].slices, slice)
-		watch.touch(slice)
+		r.put(r.followed(testSlices), slice)
 	case 1:
-		r.must(watch.namespaces[namespace].services.GetStore().Delete(service))
-		watch.touch(service)
+		r.must(r.followed(testServices).Delete(service))
 	case 2:
-		r.put(watch.namespaces[namespace].services, service)
-		watch.touch(service)
+		r.put(r.followed(testServices), service)
 	default:
 		r.gatewaySeen = r.gatewaySeen.DeepCopy()
 		r.gatewaySeen.Generation++

@@ -19,11 +19,11 @@ func TestAPanicKeepsWhatRuns(t *testing.T) {
 	r, one := serving(t)
 	running, gateway := r.process(), r.gateway()
 	wrong := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN}}
-	store := r.agent.watch.gateways.GetIndexer()
+	store := r.agent.watch.gateways
 	r.must(store.Update(wrong))
 	r.agent.changed()
 	r.expectReport(1, "LoadFailed generation 1: this is a bug, please report it: panic: interface conversion: "+
-		"interface {} is *v1.Pod, not *v1.Gateway, at agent.(*watcher).gateway:")
+		"v1.Object is *v1.Pod, not *v1.Gateway, at agent.(*watcher).gateway:")
 
 	two := newEndpoint(t, "two")
 	r.moveSlice("api", "one", two)

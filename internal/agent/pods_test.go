@@ -28,9 +28,10 @@ func TestPodsComeAndGo(t *testing.T) {
 		t.Errorf("HAProxy knows of %s, want its own %s", got, own)
 	}
 	slice := newSlice(proxypod.ChildName(gatewayN), 80, newReady("10.0.0.1"), newReady("10.0.0.2"))
+	slice.Labels[proxypod.LabelGateway] = gatewayN
 	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: r.options.Pod}
 	slice.Endpoints[1].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "other"}
-	r.put(r.agent.watch.namespaces[namespace].slices, slice)
+	r.put(r.followed(testSlices), slice)
 	r.agent.pass(t.Context())
 	if got := ids(); !strings.HasSuffix(strings.TrimSpace(got), ir.PodsKey+" "+own+other) {
 		t.Errorf("HAProxy knows of %s, want %s and %s", got, own, other)

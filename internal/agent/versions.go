@@ -3,18 +3,13 @@ package agent
 import (
 	"cmp"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"strconv"
 
 	appv1 "gateway/api/app/v1"
 )
 
-const (
-	// notListed is the version of a resource in a namespace whose objects have not been listed yet, or may not be.
-	notListed = "0"
-	// maxExceptions is the most exceptions that a report lists.
-	maxExceptions = 1024
-)
+// maxExceptions is the most exceptions that a report lists.
+const maxExceptions = 1024
 
 // Versions are up to which version the objects of the Gateway API were taken in.
 type Versions struct {
@@ -27,45 +22,54 @@ type Versions struct {
 	Edits int64
 }
 
-// newVersions returns the versions of what is followed. of has the version up to which each resource and namespace was
-// taken in, by its list, its events and bookmarks; "": it has not been listed.
-func newVersions(of []appv1.ProxiedResource, edits int64) Versions {
-	versions := Versions{Edits: edits}
+// progress is up to which version the objects of a resource and namespace were taken in: by its list, its events and
+// bookmarks; 0: that is not known. last is the version of the newest event among them.
+type progress struct {
+	resource, namespace string
+	seen, last          uint64
+}
+
+func (p progress) exception() appv1.ProxiedResource {
+	return appv1.ProxiedResource{Resource: p.resource, Namespace: p.namespace, ResourceVersion: strconv.FormatUint(p.last, 10)}
+}
+
+// newVersions returns the versions of what is followed.
+func newVersions(of []progress) Versions {
+	base := uint64(0)
 	for _, one := range of {
-		if isVersion(one.ResourceVersion) && (versions.Base == "" || compareVersions(one.ResourceVersion, versions.Base) < 0) {
-			versions.Base = one.ResourceVersion
+		if one.seen > 0 && (base == 0 || one.seen < base) {
+			base = one.seen
 		}
 	}
-	var newer []appv1.ProxiedResource
+	var behind, newer []progress
 	for _, one := range of {
 		switch {
-		case !isVersion(one.ResourceVersion):
-			one.ResourceVersion = notListed
-			versions.Exceptions = append(versions.Exceptions, one)
-		case one.ResourceVersion != versions.Base:
+		case one.seen == 0:
+			behind = append(behind, one)
+		case one.last > base:
 			newer = append(newer, one)
 		}
 	}
-	if len(versions.Exceptions) > maxExceptions { // a base would claim too much without them
-		versions.Base, versions.Exceptions = "", nil
+	var versions Versions
+	if len(behind) > maxExceptions { // a base would claim too much without them
+		base, behind = 0, nil
+	}
+	if base > 0 {
+		versions.Base = strconv.FormatUint(base, 10)
 	}
 	// The newest are those that somebody waits for. The others wait for the base.
-	slices.SortFunc(newer, func(a, b appv1.ProxiedResource) int { return compareVersions(b.ResourceVersion, a.ResourceVersion) })
-	versions.Exceptions = append(versions.Exceptions, newer[:min(len(newer), maxExceptions-len(versions.Exceptions))]...)
+	slices.SortFunc(newer, func(a, b progress) int { return cmp.Compare(b.last, a.last) })
+	for _, one := range slices.Concat(behind, newer[:min(len(newer), maxExceptions-len(behind))]) {
+		versions.Exceptions = append(versions.Exceptions, one.exception())
+	}
 	slices.SortFunc(versions.Exceptions, func(a, b appv1.ProxiedResource) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource))
 	})
 	return versions
 }
 
-// isVersion reports whether a version can be compared.
-func isVersion(version string) bool {
-	_, err := resourceversion.CompareResourceVersion(version, version)
-	return err == nil
-}
-
-// compareVersions compares versions that can be compared.
-func compareVersions(a, b string) int {
-	order, _ := resourceversion.CompareResourceVersion(a, b)
-	return order
+// versionOf reads a resourceVersion; 0: it cannot be compared.
+func versionOf(version string) uint64 {
+	number, _ := strconv.ParseUint(version, 10, 64)
+	return number
 }

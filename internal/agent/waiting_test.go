@@ -29,11 +29,10 @@ func newWaitingRig(t *testing.T, change func(*appv1.GatewaySpec), first *endpoin
 	t.Helper()
 	r := &waitingRig{passRig: newPassRig(t, 2), answer: make(chan struct{})}
 	auth := newEndpointFunc(t, func(http.ResponseWriter, *http.Request) { <-r.answer })
-	own := r.agent.watch.namespaces[namespace]
-	r.put(own.services, newService("auth"))
-	r.put(own.slices, newSlice("auth", auth.port, newReady("127.0.0.1")))
-	r.put(own.slices, newSlice("service-0", first.port, newReady("127.0.0.1")))
-	r.put(own.slices, newSlice("service-1", newEndpoint(t, "second").port, newReady("127.0.0.1")))
+	r.put(r.followed(testServices), newService("auth"))
+	r.put(r.followed(testSlices), newSlice("auth", auth.port, newReady("127.0.0.1")))
+	r.put(r.followed(testSlices), newSlice("service-0", first.port, newReady("127.0.0.1")))
+	r.put(r.followed(testSlices), newSlice("service-1", newEndpoint(t, "second").port, newReady("127.0.0.1")))
 	r.gatewaySeen = r.gatewaySeen.DeepCopy()
 	r.gatewaySeen.Spec.Routes = r.gatewaySeen.Spec.Routes[:1]
 	r.gatewaySeen.Spec.Routes[0].Hostnames = nil
@@ -212,7 +211,6 @@ func TestAQueuedRequestGetsAnEndpointThatComes(t *testing.T) {
 // setEndpoints makes these the endpoints of service-0.
 func (r *waitingRig) setEndpoints(endpoints ...*endpoint) {
 	r.t.Helper()
-	own := r.agent.watch.namespaces[namespace]
 	for _, name := range []string{"service-0-1", "service-0-2"} {
 		slice := newSlice("service-0", 1)
 		slice.Name = name
@@ -220,8 +218,7 @@ func (r *waitingRig) setEndpoints(endpoints ...*endpoint) {
 			slice = newSlice("service-0", endpoints[0].port, newReady("127.0.0.1"))
 			slice.Name, endpoints = name, endpoints[1:]
 		}
-		r.put(own.slices, slice)
-		r.agent.watch.touch(slice)
+		r.put(r.followed(testSlices), slice)
 	}
 	r.agent.pass(r.t.Context())
 }

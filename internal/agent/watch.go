@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -11,18 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
-	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
-	"gateway/internal/logging"
 	"gateway/internal/peers"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
@@ -30,21 +24,18 @@ import (
 )
 
 // watcher is the Source of an agent whose Gateway is in an API server. It holds the last seen state of the Gateway and
-// of the namespaces with its objects. Only the loop calls its methods, except run and touch.
+// of the namespaces with its objects. Only the loop calls its methods, except run.
 type watcher struct {
 	namespace, name string
 	core            Core
 	routes          routesclient.Interface
 	// own reaches objects of our own group.
-	own            versioned.Interface
-	place          endpoints.Place
-	gatewayFactory externalversions.SharedInformerFactory
-	gateways       cache.SharedIndexInformer
-	attachments    *attachments
-	changed        func()
-	ctx            context.Context //nolint:containedctx // that of run, for namespaces that come later
-	// namespaces are those that are followed; that of the Gateway always is.
-	namespaces map[string]*namespaceWatch
+	own     versioned.Interface
+	place   endpoints.Place
+	changed func()
+	// clock tells how long objects wait for RouteFilters.
+	clock clock.WithDelayedExecution
+	ctx   context.Context //nolint:containedctx // that of run, for namespaces that come later
 
 	// seen is the Gateway that changes returned last, and index the objects that belong to it; nil: there are none.
 	// isStale says that all of them have to be looked at.
@@ -55,40 +46,30 @@ type watcher struct {
 	edits int64
 	// settled says that all that the Gateway had at first was seen.
 	settled bool
+	// attached are the namespaces with objects of the Gateway, by name, and namespaces those that are followed: these, and
+	// that of the Gateway.
+	attached   map[string]appv1.GatewayAttachmentSpec
+	namespaces map[string]*namespaceShares
 
-	// clock tells how long objects wait for RouteFilters.
-	clock clock.WithDelayedExecution
-
-	mu sync.Mutex
-	// touched are the Services that changed, or whose EndpointSlices did, since changes returned them last, and whether
-	// they did themselves. events are what the API server sent of other objects since then.
-	touched map[types.NamespacedName]bool
-	events  map[objectKey]event
+	// mu guards the watches, and what they tell. gateways and attachments are those of the Gateway and of its
+	// GatewayAttachments, and isEdited says that one of these changed. edited are the namespaces with objects that have to
+	// be taken in. isNews says that something else happened to a watch.
+	mu                    sync.Mutex
+	gateways, attachments *watched
+	isEdited              bool
+	edited                map[*namespaceShares]bool
+	isNews                bool
 }
 
-func newWatcher(options Options) (*watcher, error) {
+func newWatcher(options Options) *watcher {
 	w := &watcher{
 		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
-		changed: func() {}, namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
-		events: map[objectKey]event{}, clock: clock.RealClock{},
+		changed: func() {}, namespaces: map[string]*namespaceShares{}, edited: map[*namespaceShares]bool{}, clock: clock.RealClock{},
 	}
-	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
-		externalversions.WithNamespace(options.Namespace),
-		externalversions.WithTweakListOptions(func(list *metav1.ListOptions) {
-			list.FieldSelector = fields.OneTermEqualSelector("metadata.name", options.Gateway).String()
-		}),
-		externalversions.WithTransform(stripGateway))
-	w.gateways = w.gatewayFactory.App().V1().Gateways().Informer()
-	if _, err := w.gateways.AddEventHandler(w.onGateway()); err != nil {
-		return nil, fmt.Errorf("failed to watch the Gateway: %w", err)
-	}
-	var err error
-	if w.attachments, err = watchAttachments(options, func() { w.changed() }); err != nil {
-		return nil, err
-	}
-	own, err := w.watchNamespace(options.Namespace)
-	w.namespaces[options.Namespace] = own
-	return w, err
+	w.gateways = w.newWatched(resourceOwn, options.Namespace, options.Gateway)
+	w.attachments = w.newWatched(proxypod.ResourceAttachments, options.Namespace, options.Gateway)
+	w.followNamespace(options.Namespace, nil)
+	return w
 }
 
 func (w *watcher) source() Source {
@@ -97,30 +78,28 @@ func (w *watcher) source() Source {
 
 // run watches until ctx ends. It retries while the API server does not answer.
 func (w *watcher) run(ctx context.Context, changed func()) {
+	w.mu.Lock()
 	w.ctx, w.changed = ctx, changed
-	w.gatewayFactory.StartWithContext(ctx)
-	go w.attachments.informer.RunWithContext(ctx)
-	own := w.namespaces[w.namespace]
-	own.start(ctx, changed)
-	if cache.WaitForCacheSync(ctx.Done(), w.gateways.HasSynced, w.attachments.handler.HasSynced, own.services.HasSynced, own.slices.HasSynced) {
-		w.changed()
+	w.start(w.gateways)
+	w.start(w.attachments)
+	for _, share := range w.namespaces[w.namespace].shares {
+		w.start(share.of)
 	}
+	w.mu.Unlock()
 	<-ctx.Done()
-	w.gatewayFactory.Shutdown()
 }
 
 // synced reports whether the Gateway with its GatewayAttachments, and the Services and EndpointSlices of its namespace,
 // were listed once.
 func (w *watcher) synced() bool {
-	own := w.namespaces[w.namespace]
-	return w.gateways.HasSynced() && w.attachments.handler.HasSynced() && own.services.HasSynced() && own.slices.HasSynced()
+	own := w.namespaces[w.namespace].shares
+	return w.gateways.isListed && w.attachments.isListed && own[resourceServices].of.isListed && own[resourceSlices].of.isListed
 }
 
 // gateway returns the Gateway, nil if there is none. It is only read.
 func (w *watcher) gateway() *appv1.Gateway {
-	// Reading the cache never fails.
-	if obj, ok, _ := w.gateways.GetStore().GetByKey(w.namespace + "/" + w.name); ok {
-		return obj.(*appv1.Gateway)
+	if object := w.gateways.objects[w.namespace][w.name]; object != nil {
+		return object.(*appv1.Gateway)
 	}
 	return nil
 }
@@ -128,31 +107,20 @@ func (w *watcher) gateway() *appv1.Gateway {
 // changes returns what changed since the last call, or all there is. A deleted Gateway is no change: the agent does not
 // end the pod.
 func (w *watcher) changes(anew bool) (Changes, bool) {
-	if !w.synced() {
-		return Changes{}, false
-	}
 	if anew {
 		w.seen, w.index = nil, nil
 	}
-	gateway := w.gateway()
-	if gateway != nil {
-		w.follow(gateway)
-		if w.settled = w.settled || w.isSettled(); !w.settled {
-			return Changes{}, false
-		}
+	gateway, edits, versions, ok := w.look()
+	if !ok {
+		return Changes{}, false
 	}
-	w.updateCounts() // what was listed before now is among the events
-	w.mu.Lock()
-	services, events := w.touched, w.events
-	w.touched, w.events = map[types.NamespacedName]bool{}, map[objectKey]event{}
-	w.mu.Unlock()
-	taken := w.takeIn(events)
-	changes := Changes{Services: slices.Collect(maps.Keys(services))}
+	services, changes := servicesOf(edits), Changes{Versions: versions}
+	changes.Services = slices.Collect(maps.Keys(services))
 	switch {
 	case gateway == nil:
 		w.index = nil // what changes meanwhile is not looked at
-	case len(w.attachments.namespaces) > 0 || proxypod.Parent(gateway) != "":
-		w.addAttached(gateway, services, taken, &changes)
+	case w.isAttached(gateway):
+		w.addAttached(gateway, services, edits, &changes)
 	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.index != nil:
 		w.seen, w.index = gateway, nil
 		changes.Gateway, changes.UID = source.Translate(gateway), gateway.UID
@@ -160,90 +128,144 @@ func (w *watcher) changes(anew bool) (Changes, bool) {
 	return changes, true
 }
 
+// isAttached reports whether objects of the Gateway API belong to a Gateway.
+func (w *watcher) isAttached(gateway *appv1.Gateway) bool {
+	return len(w.attached) > 0 || proxypod.Parent(gateway) != ""
+}
+
+// look returns the Gateway, and takes in what changed, up to some versions; false: not all objects were seen yet.
+func (w *watcher) look() (gateway *appv1.Gateway, edits []edit, versions Versions, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.synced() {
+		return nil, nil, versions, false
+	}
+	if gateway = w.gateway(); gateway != nil {
+		w.follow(gateway)
+		if w.settled = w.settled || w.isSettled(); !w.settled {
+			return nil, nil, versions, false
+		}
+	}
+	w.updateCounts()
+	if edits = w.takeIn(); gateway != nil && w.isAttached(gateway) {
+		versions = w.versions()
+	}
+	return gateway, edits, versions, true
+}
+
 // follow watches exactly the namespaces that have objects of the Gateway.
 func (w *watcher) follow(gateway *appv1.Gateway) {
-	before := w.attachments.version
-	differs := w.attachments.takeIn(gateway)
-	if w.attachments.version != before {
-		w.edits++ // the operator waits for the report
-	}
-	if !differs {
+	if !w.isEdited {
 		return
 	}
-	w.isStale = true
-	wanted := map[string][]string{w.namespace: nil}
-	if proxypod.Parent(gateway) != "" {
-		wanted[w.namespace] = []string{resourceGateways}
+	w.isEdited = false
+	w.edits++ // the operator waits for the report
+	attached := gatewayapi.Attached(gateway, func(yield func(*appv1.GatewayAttachment) bool) {
+		for _, object := range w.attachments.objects[w.namespace] {
+			if !yield(object.(*appv1.GatewayAttachment)) {
+				return
+			}
+		}
+	})
+	if w.attached != nil && equality.Semantic.DeepEqual(attached, w.attached) {
+		return
 	}
-	for namespace, attached := range w.attachments.namespaces {
-		wanted[namespace] = append(wanted[namespace], attached.Resources...)
+	w.attached, w.isStale = attached, true
+	wanted := map[string]map[string]string{w.namespace: {}}
+	if parent := proxypod.Parent(gateway); parent != "" {
+		wanted[w.namespace][resourceGateways] = parent
 	}
-	for namespace, watch := range w.namespaces {
+	for namespace, of := range attached {
+		if wanted[namespace] == nil {
+			wanted[namespace] = map[string]string{}
+		}
+		for _, resource := range of.Resources {
+			wanted[namespace][resource] = ""
+		}
+	}
+	for namespace, n := range w.namespaces {
 		if _, ok := wanted[namespace]; !ok {
-			watch.stop()
+			n.removeOthers(nil)
 			delete(w.namespaces, namespace)
+			delete(w.edited, n)
 			w.index = nil
 		}
 	}
 	for namespace, resources := range wanted {
-		if err := w.followNamespace(gateway, namespace, resources); err != nil {
-			logging.Errorf("Not all of namespace %s is watched: %v", namespace, err)
-		}
+		w.followNamespace(namespace, resources)
 	}
+	w.isNews = true
 }
 
-// followNamespace watches exactly these resources of a namespace.
-func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, resources []string) error {
-	watch := w.namespaces[namespace]
-	if watch == nil {
-		var err error
-		if watch, err = w.watchNamespace(namespace); err != nil {
-			return err
-		}
-		w.namespaces[namespace] = watch
-		watch.start(w.ctx, w.changed)
+// followNamespace watches exactly these resources of a namespace, and its Services and EndpointSlices. Of a resource, it
+// watches the one object of a name, or all if the name is empty.
+func (w *watcher) followNamespace(namespace string, resources map[string]string) {
+	wanted := map[string]string{resourceServices: "", resourceSlices: ""}
+	maps.Copy(wanted, resources)
+	n := w.namespaces[namespace]
+	if n == nil {
+		n = &namespaceShares{namespace: namespace, shares: map[string]*share{}}
+		w.namespaces[namespace] = n
 	}
-	watch.removeOthers(resources)
+	n.removeOthers(wanted)
 	var added []string
-	defer func() { watch.guard(added) }()
-	for _, resource := range resources {
-		if watch.resources[resource] != nil {
+	for resource, name := range wanted {
+		if n.shares[resource] != nil {
 			continue
 		}
-		name := ""
-		if resource == resourceGateways {
-			name = proxypod.Parent(gateway)
-		}
-		if err := w.addResource(watch, resource, name); err != nil {
-			return err
-		}
+		of := w.newWatched(resource, namespace, name)
+		n.shares[resource] = &share{n: n, resource: resource, pending: map[string]bool{}, taken: objects{}}
+		n.shares[resource].use(of)
 		added = append(added, resource)
+		w.start(of)
 	}
-	return nil
+	n.guard(added)
 }
 
 // isSettled reports whether everything of the Gateway that this pod may see was listed once.
 func (w *watcher) isSettled() bool {
-	for _, watch := range w.namespaces {
-		if !watch.isSettled() {
-			return false
+	for _, n := range w.namespaces {
+		for _, share := range n.shares {
+			if !share.of.isListed && !share.of.isMissing && share.of.refusals == 0 {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-func (w *watcher) service(namespace, name string) *corev1.Service {
-	if watch := w.namespaces[namespace]; watch != nil {
-		return watch.service(name)
+func (w *watcher) share(namespace, resource string) *share {
+	if n := w.namespaces[namespace]; n != nil {
+		return n.shares[resource]
 	}
 	return nil
 }
 
-func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSlice {
-	if watch := w.namespaces[namespace]; watch != nil {
-		return watch.slicesOf(service)
+func (w *watcher) service(namespace, name string) *corev1.Service {
+	service, _ := w.knownService(namespace, name)
+	return service
+}
+
+// knownService returns a Service; false: nobody knows, because its namespace is not watched.
+func (w *watcher) knownService(namespace, name string) (*corev1.Service, bool) {
+	share := w.share(namespace, resourceServices)
+	if share == nil || !share.counts {
+		return nil, false
 	}
-	return nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	service, _ := share.of.objects[namespace][name].(*corev1.Service)
+	return service, true
+}
+
+func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSlice {
+	share := w.share(namespace, resourceSlices)
+	if share == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return share.of.slices[types.NamespacedName{Namespace: namespace, Name: service}]
 }
 
 // pods returns the proxy pods of the Gateway, ready or not: the endpoints of its own Service. If a pod has two
@@ -268,61 +290,84 @@ func (w *watcher) pods() []peers.Pod {
 	return pods
 }
 
-// touch notes that a Service, or an EndpointSlice of it, changed. A slice may have moved to another Service.
-func (w *watcher) touch(objects ...any) {
-	w.mu.Lock()
-	for _, object := range objects {
-		if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = final.Obj
-		}
-		switch object := object.(type) {
-		case *corev1.Service:
-			w.touched[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = true
-		case *discoveryv1.EndpointSlice:
-			service := types.NamespacedName{Namespace: object.Namespace, Name: object.Labels[discoveryv1.LabelServiceName]}
-			if _, ok := w.touched[service]; !ok {
-				w.touched[service] = false
-			}
+// addAttached adds the changes of a Gateway that has objects of the Gateway API: services are those that changed, and
+// whether they did themselves.
+func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.NamespacedName]bool, edits []edit, changes *Changes) {
+	w.isStale = w.isStale || w.index == nil || w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation
+	isNew := w.isStale
+	for _, edit := range edits {
+		isNew = w.updateIndex(edit) || isNew
+	}
+	for service, differs := range services {
+		if isNew = isNew || differs; differs && w.index != nil {
+			w.index.ChangeService(service.Namespace, service.Name)
 		}
 	}
-	w.mu.Unlock()
-	w.changed()
+	if isNew {
+		w.edits++
+	}
+	if changes.Versions.Edits = w.edits; !isNew {
+		return
+	}
+	if w.index == nil {
+		w.index = gatewayapi.NewIndex(w.objects(gateway))
+	} else if w.isStale {
+		w.index.Replace(w.objects(gateway))
+	}
+	w.seen, w.isStale = gateway, false
+	changes.Gateway, changes.UID = w.index.Result().For(gateway), gateway.UID
 }
 
-// onChange calls changed if objects differ in more than their version. The cache holds only fields that are used.
-func onChange(changed func(objects ...any)) cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(added any) { changed(added) },
-		UpdateFunc: func(old, new any) {
-			if !endpoints.Equal(old, new) {
-				changed(old, new)
+// updateIndex takes in an edit of an object. It reports whether the object is new, another one or gone, if it counts.
+func (w *watcher) updateIndex(edit edit) bool {
+	if !edit.of.counts || edit.of.isCore() {
+		return false
+	}
+	if w.index == nil || w.isStale {
+		return edit.differs
+	}
+	id := gatewayapi.Object{Kind: gatewayapi.KindOf(edit.of.resource), Namespace: edit.of.n.namespace, Name: edit.name}
+	switch {
+	case !edit.differs:
+		w.index.Renew(id, edit.now)
+	case !w.index.Change(id, edit.now):
+		w.isStale = true
+	}
+	return edit.differs
+}
+
+// versions returns up to which version the objects are taken in, and the GatewayAttachments that are followed.
+func (w *watcher) versions() Versions {
+	of := []progress{{proxypod.ResourceAttachments, w.namespace, w.attachments.version, w.attachments.newest}}
+	for namespace, n := range w.namespaces {
+		for resource, share := range n.shares {
+			one := progress{resource: resource, namespace: namespace}
+			switch {
+			case share.isCore():
+				continue
+			case share.counts && len(share.pending) > 0: // it waits
+				one.last = share.version
+			case share.counts:
+				one.last, one.seen = share.version, share.of.version
 			}
-		},
-		DeleteFunc: func(deleted any) { changed(deleted) },
+			of = append(of, one)
+		}
 	}
+	return newVersions(of)
 }
 
-// onGateway ignores most changes of the status.
-func (w *watcher) onGateway() cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.changed() },
-		UpdateFunc: func(old, new any) {
-			before, after := old.(*appv1.Gateway), new.(*appv1.Gateway)
-			if before.UID != after.UID || before.Generation != after.Generation ||
-				!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments) {
-				w.changed()
+// objects returns those that belong to a Gateway.
+func (w *watcher) objects(gateway *appv1.Gateway) gatewayapi.Objects {
+	objects := gatewayapi.AttachedTo(gateway, w.attached)
+	objects.Service = w.knownService
+	for _, n := range w.namespaces {
+		for _, share := range n.shares {
+			for _, object := range share.taken {
+				if share.counts && !share.isCore() {
+					objects.AddAttached(object)
+				}
 			}
-		},
+		}
 	}
-}
-
-// stripGateway keeps the spec, the old attachments, and the name of the Gateway of the Gateway API.
-func stripGateway(obj any) (any, error) {
-	gateway, ok := obj.(*appv1.Gateway)
-	if !ok {
-		return obj, nil
-	}
-	kept := &appv1.Gateway{ObjectMeta: endpoints.Identity(&gateway.ObjectMeta), Spec: gateway.Spec}
-	kept.OwnerReferences, kept.Status.Attachments = gateway.OwnerReferences, gateway.Status.Attachments
-	return kept, nil
+	return objects
 }

@@ -2,55 +2,57 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
 
 	appv1 "gateway/api/app/v1"
+	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 	"gateway/internal/proxypod"
 )
 
-// seenHandler has seen all objects when it is told to.
-type seenHandler struct {
-	cache.ResourceEventHandlerRegistration
-	synced bool
-}
-
-func (h *seenHandler) HasSynced() bool { return h.synced }
-
-// guardRig is a namespace whose handlers a test tells what they have seen.
-type guardRig struct {
-	*namespaceWatch
-	handlers map[string]*seenHandler
-}
+// guardRig is a namespace whose watches a test tells what they have seen.
+type guardRig struct{ *watcher }
 
 // newGuardRig returns a namespace whose Services and EndpointSlices have been seen.
 func newGuardRig() *guardRig {
-	r := &guardRig{&namespaceWatch{resources: map[string]*watched{}}, map[string]*seenHandler{}}
-	r.handlers[testServices], r.handlers[testSlices] = &seenHandler{synced: true}, &seenHandler{synced: true}
-	r.services, r.slices = &watched{handler: r.handlers[testServices]}, &watched{handler: r.handlers[testSlices]}
+	r := &guardRig{newWatcher(Options{Namespace: namespace, Core: kubefake.NewClientset(), Gateways: gatewayfake.NewClientset(), Routes: routesfake.NewClientset()})}
+	r.see(testServices)
+	r.see(testSlices)
 	return r
 }
 
-// add follows resources that come at once.
+// add follows resources that come at once, beside others.
 func (r *guardRig) add(resources ...string) {
-	for _, resource := range resources {
-		r.handlers[resource] = &seenHandler{}
-		r.resources[resource] = &watched{handler: r.handlers[resource], stop: func() {}}
+	wanted := map[string]string{}
+	for resource := range r.shares() {
+		wanted[resource] = ""
 	}
-	r.guard(resources)
+	for _, resource := range resources {
+		wanted[resource] = ""
+	}
+	r.followNamespace(namespace, wanted)
 }
 
-func (r *guardRig) see(resource string)    { r.handlers[resource].synced = true }
-func (r *guardRig) forbid(resource string) { r.resources[resource].refused(forbidden(resource)) }
-func (r *guardRig) miss(resource string)   { r.resources[resource].refused(notFound(resource)) }
+func (r *guardRig) shares() map[string]*share { return r.namespaces[namespace].shares }
+
+// put has the watch of an object's kind see it.
+func (r *guardRig) put(object metav1.Object) {
+	resource := map[string]string{"*v1.Service": testServices, "*v1.EndpointSlice": testSlices, "*v1.HTTPRoute": testRoutes}[fmt.Sprintf("%T", object)]
+	_ = r.shares()[resource].of.Add(object)
+}
+
+func (r *guardRig) see(resource string)    { _ = r.shares()[resource].of.Replace(nil, "1") }
+func (r *guardRig) forbid(resource string) { r.shares()[resource].of.answered(forbidden(resource)) }
+func (r *guardRig) miss(resource string)   { r.shares()[resource].of.answered(notFound(resource)) }
 
 func forbidden(resource string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no access yet"))
@@ -64,8 +66,8 @@ const (
 	testRoutes   = "httproutes"
 	testFilters  = proxypod.ResourceFilters
 	testPolicies = resourcePolicies
-	testServices = "services"
-	testSlices   = "endpointslices"
+	testServices = resourceServices
+	testSlices   = resourceSlices
 )
 
 // guardTests are what a namespace is told, step by step.
@@ -86,7 +88,7 @@ var guardTests = map[string]struct {
 	"Services and endpoints come late": {
 		steps: []func(r *guardRig){
 			func(r *guardRig) {
-				r.handlers[testServices].synced, r.handlers[testSlices].synced = false, false
+				r.shares()[testServices].of.isListed, r.shares()[testSlices].of.isListed = false, false
 				r.add(testRoutes)
 				r.see(testRoutes)
 			},
@@ -154,14 +156,14 @@ var guardTests = map[string]struct {
 	"policies go before they are seen": {
 		steps: []func(r *guardRig){
 			func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes) },
-			func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
+			func(r *guardRig) { r.followNamespace(namespace, map[string]string{testRoutes: ""}) },
 		},
 		counts: []bool{false, true},
 	},
 	"policies go and come back": {
 		steps: []func(r *guardRig){
 			func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes); r.see(testPolicies) },
-			func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
+			func(r *guardRig) { r.followNamespace(namespace, map[string]string{testRoutes: ""}) },
 			func(r *guardRig) { r.add(testPolicies) },
 		},
 		counts: []bool{true, true, true},
@@ -175,7 +177,7 @@ func TestGuards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newGuardRig()
 			for i, step := range test.steps {
-				if step(r); (r.resources[testRoutes] != nil && r.resources[testRoutes].areSeen()) != test.counts[i] {
+				if step(r); (r.shares()[testRoutes] != nil && r.shares()[testRoutes].areSeen()) != test.counts[i] {
 					t.Errorf("after step %d, the routes count: %t", i, !test.counts[i])
 				}
 			}
@@ -239,7 +241,7 @@ func TestWatchesEnd(t *testing.T) {
 		t.Helper()
 		r.eventually("the routes are seen", func() error {
 			r.agent.watch.changes(false)
-			if got := r.agent.watch.namespaces[namespace].resources[testRoutes]; got == nil && want > 0 || got != nil && len(got.taken) != want {
+			if got := r.agent.watch.namespaces[namespace].shares[testRoutes]; got == nil && want > 0 || got != nil && len(got.taken) != want {
 				return errors.New("not yet")
 			}
 			return nil
@@ -253,18 +255,16 @@ func TestWatchesEnd(t *testing.T) {
 	create("one")
 	r.attach(testRoutes, "grpcroutes")
 	routes(1)
-	own := r.agent.watch.namespaces[namespace]
-	before, others := own.resources[testRoutes], own.resources["grpcroutes"]
+	ended := map[string]bool{}
+	for _, resource := range []string{testRoutes, "grpcroutes", testServices} {
+		of := r.followed(resource)
+		stop := of.stop
+		of.stop = func() { ended[resource] = true; stop() }
+	}
 	r.attach("grpcroutes")
 	routes(0)
-	r.eventually("the watch ends", func() error {
-		if !before.IsStopped() {
-			return errors.New("it goes on")
-		}
-		return nil
-	})
-	if own.resources["grpcroutes"] != others || others.IsStopped() || own.services.IsStopped() {
-		t.Error("another watch ended, too")
+	if !ended[testRoutes] || len(ended) > 1 {
+		t.Errorf("these watches ended: %v", ended)
 	}
 	create("two")
 	r.attach(testRoutes, "grpcroutes")

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -8,23 +9,21 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // TestWhatIsNews: Services are looked at again when something that is read of them changed, and only then.
 func TestWhatIsNews(t *testing.T) {
-	handlers := func(w *watcher) cache.ResourceEventHandlerFuncs { return onChange(w.touch) }
-	service := func(change func(*corev1.Service)) func(w *watcher) {
-		return func(w *watcher) { handlers(w).UpdateFunc(newService("api"), newService("api", change)) }
+	service := func(change func(*corev1.Service)) func(r *guardRig) {
+		return func(r *guardRig) { r.put(newService("api", change)) }
 	}
-	slice := func(change func(*discoveryv1.EndpointSlice)) func(w *watcher) {
+	slice := func(change func(*discoveryv1.EndpointSlice)) func(r *guardRig) {
 		changed := newSlice("api", 8080, newReady("10.0.0.1"))
 		change(changed)
-		return func(w *watcher) { handlers(w).UpdateFunc(newSlice("api", 8080, newReady("10.0.0.1")), changed) }
+		return func(r *guardRig) { r.put(changed) }
 	}
 	for name, test := range map[string]struct {
-		happens func(w *watcher)
+		happens func(r *guardRig)
 		want    []string
 	}{
 		"a Service's version":         {service(func(s *corev1.Service) { s.ResourceVersion = "2" }), nil},
@@ -35,15 +34,17 @@ func TestWhatIsNews(t *testing.T) {
 		"a slice changed its Service": {
 			slice(func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "shop" }), []string{"api", "shop"},
 		},
-		"the end of one was not seen": {
-			func(w *watcher) { handlers(w).DeleteFunc(cache.DeletedFinalStateUnknown{Obj: newService("api")}) }, []string{"api"},
-		},
+		"the end of one was not seen": {func(r *guardRig) { r.see(testServices) }, []string{"api"}},
 	} {
+		r := newGuardRig()
+		r.put(newService("api"))
+		r.put(newSlice("api", 8080, newReady("10.0.0.1")))
+		r.takeIn()
 		woken := false
-		w := &watcher{touched: map[types.NamespacedName]bool{}, changed: func() { woken = true }}
-		test.happens(w)
+		r.changed = func() { woken = true }
+		test.happens(r)
 		var got []string
-		for service := range w.touched {
+		for service := range maps.Keys(servicesOf(r.takeIn())) {
 			got = append(got, service.Name)
 		}
 		if slices.Sort(got); !slices.Equal(got, test.want) || woken != (test.want != nil) {
@@ -61,11 +62,13 @@ func TestStatusesWakeNobody(t *testing.T) {
 	}{
 		"its status": {"uid-1", 1, false}, "its spec": {"uid-1", 2, true}, "another one of its name": {"uid-2", 1, true},
 	} {
+		r := newGuardRig()
+		r.add(testRoutes)
+		r.put(&gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: "uid-1", Generation: 1, ResourceVersion: "1"}})
 		woken := false
-		w := &watcher{events: map[objectKey]event{}, changed: func() { woken = true }}
-		before := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{UID: "uid-1", Generation: 1, ResourceVersion: "1"}}
-		after := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{UID: test.uid, Generation: test.generation, ResourceVersion: "2"}}
-		if w.onResource(&watched{}).UpdateFunc(before, after); woken != test.woken {
+		r.changed = func() { woken = true }
+		r.put(&gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: test.uid, Generation: test.generation, ResourceVersion: "2"}})
+		if woken != test.woken {
 			t.Errorf("%s: woken %t", name, woken)
 		}
 	}

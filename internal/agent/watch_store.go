@@ -1,0 +1,303 @@
+package agent
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/endpoints"
+	"gateway/internal/proxypod"
+)
+
+const (
+	resourceOwn      = "gateways." + appv1.GroupName
+	resourceGateways = "gateways"
+	resourcePolicies = "backendtlspolicies"
+	resourceServices = "services"
+	resourceSlices   = "endpointslices"
+)
+
+// objects are those of a resource in a namespace, by name.
+type objects map[string]metav1.Object
+
+// watched is a watch of the objects of a resource in a namespace, and has what the API server has sent last. It is the
+// store of a Reflector, which brings all events in their order.
+type watched struct {
+	w                         *watcher
+	resource, namespace, name string
+	requests                  cache.ListerWatcher
+	stop                      context.CancelFunc
+
+	// w.mu guards what follows. shares are the ones that this feeds, by namespace.
+	objects map[string]objects
+	slices  map[types.NamespacedName][]*discoveryv1.EndpointSlice // by Service
+	shares  map[string]*share
+	// version is the one up to which everything was seen; 0: it cannot be compared. newest is that of the newest object.
+	version, newest uint64
+	// isMissing says that the API server does not know the resource, refusals how often it refused to list the objects.
+	isListed, isMissing bool
+	refusals            int
+}
+
+// newWatched returns a watch that does not run yet: of the object of a name if it is set, or of GatewayAttachments of a
+// Gateway.
+func (w *watcher) newWatched(resource, namespace, name string) *watched {
+	o := &watched{
+		w: w, resource: resource, namespace: namespace, name: name, stop: func() {}, objects: map[string]objects{},
+		slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}, shares: map[string]*share{},
+	}
+
+	switch resource {
+	case resourceOwn:
+		list(o, w.own.AppV1().Gateways(namespace))
+	case proxypod.ResourceAttachments:
+		list(o, w.own.AppV1().GatewayAttachments(namespace))
+	case resourceServices:
+		list(o, w.core.CoreV1().Services(namespace))
+	case resourceSlices:
+		list(o, w.core.DiscoveryV1().EndpointSlices(namespace))
+	case proxypod.ResourceFilters:
+		list(o, w.own.AppV1().RouteFilters(namespace))
+	case proxypod.ResourceBackendPolicies:
+		list(o, w.own.AppV1().BackendPolicies(namespace))
+	case resourceGateways:
+		list(o, w.routes.GatewayV1().Gateways(namespace))
+	case resourcePolicies:
+		list(o, w.routes.GatewayV1().BackendTLSPolicies(namespace))
+	case "listenersets":
+		list(o, w.routes.GatewayV1().ListenerSets(namespace))
+	case "referencegrants":
+		list(o, w.routes.GatewayV1().ReferenceGrants(namespace))
+	case "httproutes":
+		list(o, w.routes.GatewayV1().HTTPRoutes(namespace))
+	case "grpcroutes":
+		list(o, w.routes.GatewayV1().GRPCRoutes(namespace))
+	case "tlsroutes":
+		list(o, w.routes.GatewayV1().TLSRoutes(namespace))
+	case "tcproutes":
+		list(o, w.routes.GatewayV1().TCPRoutes(namespace))
+	default: // a later operator knows more
+		o.isMissing = true
+	}
+	return o
+}
+
+// list makes a watch use a client.
+func list[L runtime.Object](o *watched, client interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}) {
+	narrow := func(options metav1.ListOptions) metav1.ListOptions {
+		if o.resource == proxypod.ResourceAttachments {
+			options.LabelSelector = proxypod.PodSelector(o.name).String()
+		} else if o.name != "" {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, o.name).String()
+		}
+		return options
+	}
+	o.requests = cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := client.List(ctx, narrow(options))
+			o.answered(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, narrow(options))
+		},
+	}, o.w.core)
+}
+
+// start makes a watch run, once the watcher does.
+func (w *watcher) start(o *watched) {
+	if w.ctx == nil || o.requests == nil {
+		return
+	}
+	var ctx context.Context
+	ctx, o.stop = context.WithCancel(w.ctx)
+	options := cache.ReflectorOptions{Name: o.namespace, TypeDescription: o.resource}
+	go cache.NewReflectorWithOptions(o.requests, nil, o, options).RunWithContext(ctx)
+}
+
+// answered notes why the objects could not be listed, if this pod may see none. A Reflector always ends with a list if
+// it may not watch.
+func (o *watched) answered(err error) {
+	o.w.mu.Lock()
+	switch {
+	case apierrors.IsNotFound(err):
+		o.isMissing = true
+	case apierrors.IsForbidden(err):
+		o.refusals++
+	default:
+		o.w.mu.Unlock()
+		return
+	}
+	o.w.isNews = true
+	o.w.mu.Unlock()
+	o.w.changed()
+}
+
+// Add is cache.Store's.
+func (o *watched) Add(object any) error { return o.Update(object) }
+
+// Update is cache.Store's.
+func (o *watched) Update(object any) error {
+	now := strip(object)
+	o.note(now.GetNamespace(), now.GetName(), now, now.GetResourceVersion())
+	return nil
+}
+
+// Delete is cache.Store's.
+func (o *watched) Delete(object any) error {
+	gone := object.(metav1.Object)
+	o.note(gone.GetNamespace(), gone.GetName(), nil, gone.GetResourceVersion())
+	return nil
+}
+
+func (o *watched) note(namespace, name string, now metav1.Object, version string) {
+	o.w.mu.Lock()
+	isNews := o.set(namespace, name, now, versionOf(version))
+	o.w.mu.Unlock()
+	if isNews {
+		o.w.changed()
+	}
+}
+
+// set takes in an object; nil: it is gone. It reports whether the loop has to know soon: it does not for status writes.
+func (o *watched) set(namespace, name string, now metav1.Object, version uint64) bool {
+	before := o.objects[namespace][name]
+	o.index(before, now)
+	switch {
+	case now == nil:
+		delete(o.objects[namespace], name)
+	case o.objects[namespace] == nil:
+		o.objects[namespace] = objects{name: now}
+	default:
+		o.objects[namespace][name] = now
+	}
+	o.version, o.newest = max(o.version, version), max(o.newest, version)
+	if share := o.shares[namespace]; share != nil {
+		share.note(name, before, now, version)
+		return differ(before, now)
+	}
+	if (o == o.w.gateways || o == o.w.attachments) && differ(before, now) {
+		o.w.isEdited = true
+		return true
+	}
+	return false
+}
+
+// index finds EndpointSlices by their Services. Somebody may read the lists that it replaces.
+func (o *watched) index(before, now metav1.Object) {
+	if slice, ok := before.(*discoveryv1.EndpointSlice); ok {
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: serviceOf(slice)}
+		others := slices.DeleteFunc(slices.Clone(o.slices[service]), func(of *discoveryv1.EndpointSlice) bool { return of == slice })
+		if o.slices[service] = others; len(others) == 0 {
+			delete(o.slices, service)
+		}
+	}
+	if slice, ok := now.(*discoveryv1.EndpointSlice); ok {
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: serviceOf(slice)}
+		o.slices[service] = append(slices.Clone(o.slices[service]), slice)
+	}
+}
+
+// Replace is cache.Store's: the objects were listed.
+func (o *watched) Replace(list []any, version string) error {
+	o.w.mu.Lock()
+	isListed, listed := o.isListed, versionOf(version)
+	gone := map[string]objects{}
+	for namespace, all := range o.objects {
+		gone[namespace] = objects{}
+		for name := range all {
+			gone[namespace][name] = nil
+		}
+	}
+	isNews := !isListed
+	for _, object := range list {
+		now := strip(object)
+		delete(gone[now.GetNamespace()], now.GetName())
+		isNews = o.set(now.GetNamespace(), now.GetName(), now, versionOf(now.GetResourceVersion())) || isNews
+	}
+	for namespace, all := range gone {
+		for name := range all {
+			isNews = o.set(namespace, name, nil, listed) || isNews
+		}
+	}
+	o.version, o.isListed, o.w.isNews = listed, true, o.w.isNews || !isListed
+	o.w.mu.Unlock()
+	if isNews {
+		o.w.changed()
+	}
+	return nil
+}
+
+// UpdateResourceVersion is that of cache.ResourceVersionUpdater: all events up to a version came, as bookmarks tell, too.
+func (o *watched) UpdateResourceVersion(version string) {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	o.version = max(o.version, versionOf(version))
+}
+
+// Resync is cache.Store's.
+func (o *watched) Resync() error { return nil }
+
+// Transformer is that of cache.TransformingStore: objects are stripped while the others still come.
+func (o *watched) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) { return strip(object), nil }
+}
+
+// differ reports whether an object is another one in what is read of it; nil: it is not there.
+func differ(before, now metav1.Object) bool {
+	if before == nil || now == nil {
+		return before != now
+	}
+	switch now := now.(type) {
+	case *corev1.Service, *discoveryv1.EndpointSlice:
+		return !endpoints.Equal(before, now)
+	case *appv1.GatewayAttachment: // the operator waits for each version
+		return before.GetResourceVersion() != now.GetResourceVersion()
+	case *appv1.Gateway:
+		if before, ok := before.(*appv1.Gateway); ok && !equality.Semantic.DeepEqual(before.Status.Attachments, now.Status.Attachments) {
+			return true
+		}
+	}
+	return before.GetUID() != now.GetUID() || before.GetGeneration() != now.GetGeneration()
+}
+
+// strip drops the fields of an object that nobody reads. It does nothing to an object that it has returned.
+func strip(object any) metav1.Object {
+	switch object := object.(type) {
+	case *corev1.Service, *discoveryv1.EndpointSlice:
+		kept, _ := endpoints.Strip(object) // which never fails
+		return kept.(metav1.Object)
+	case *appv1.Gateway:
+		kept := &appv1.Gateway{ObjectMeta: endpoints.Identity(&object.ObjectMeta), Spec: object.Spec}
+		kept.OwnerReferences, kept.Status.Attachments = object.OwnerReferences, object.Status.Attachments
+		return kept
+	case *appv1.GatewayAttachment:
+		kept := &appv1.GatewayAttachment{ObjectMeta: endpoints.Identity(&object.ObjectMeta), Status: object.Status}
+		kept.OwnerReferences = object.OwnerReferences
+		kept.Spec.Namespace, kept.Spec.Resources, kept.Spec.Labels = object.Spec.Namespace, object.Spec.Resources, object.Spec.Labels
+		return kept
+	}
+	kept := object.(metav1.Object)
+	kept.SetManagedFields(nil)
+	kept.SetAnnotations(nil)
+	kept.SetLabels(nil)
+	if status := reflect.ValueOf(object).Elem().FieldByName("Status"); status.IsValid() {
+		status.SetZero()
+	}
+	return kept
+}
