@@ -25,8 +25,8 @@ KUBECTL ?= hack/kubectl.sh
 ##@ Try it
 
 .PHONY: try
-try: ## Run a Gateway of a file on this machine, without Kubernetes (FILE=artifacts/examples/shop.yaml)
-	hack/try.sh $(or $(FILE),artifacts/examples/shop.yaml)
+try: ## Run a Gateway of a file on this machine, without Kubernetes (FILE=artifacts/gateway-api/route-filter.yaml)
+	hack/try.sh $(or $(FILE),artifacts/gateway-api/route-filter.yaml)
 
 .PHONY: demo
 demo: ## Run a Gateway on kind, on a one-node Kubernetes started here, or in DEMO_KUBECONFIG's cluster (IMG=, ECHO_IMG=)
