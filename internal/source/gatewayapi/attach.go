@@ -1,8 +1,10 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,12 +62,13 @@ func parentOf(ref gatewayv1.ParentReference, namespace string) Parent {
 
 // findListeners finds the listeners of a parent that a route belongs to.
 func (t *translator) findListeners(a *attachment, r *route) {
-	named, allowing, shared := false, false, false
+	var named []*listener
+	allowing, shared := false, false
 	for _, l := range a.parent.listeners {
 		if or(a.ref.SectionName, l.Name) != l.Name || or(a.ref.Port, l.Port) != l.Port {
 			continue
 		}
-		if named = true; !a.parent.isAllowed() || !t.allowsRoute(l, r) {
+		if named = append(named, l); !a.parent.isAllowed() || !t.allowsRoute(l, r) {
 			continue
 		}
 		allowing = true
@@ -84,19 +87,58 @@ func (t *translator) findListeners(a *attachment, r *route) {
 		}
 	}
 	switch {
-	case !named:
-		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "%s", noListener(a.ref))
+	case len(named) == 0:
+		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "%s", noListener(a.ref, a.parent.listeners))
 	case !allowing:
-		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "no listener takes routes of kind %s of namespace %s", r.kind, r.GetNamespace())
+		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "%s", t.notAllowed(a.parent, named, r))
 	case len(a.listeners) == 0 && shared:
 		a.accepted.no(gatewayv1.RouteReasonUnsupportedValue, "an older route of the other kind, HTTPRoute or GRPCRoute, has one of its hostnames")
 	case len(a.listeners) == 0:
-		a.accepted.no(gatewayv1.RouteReasonNoMatchingListenerHostname, "none of the route's hostnames is within that of a listener")
+		const message = "none of the route's hostnames (%s) is within that of a listener (%s)"
+		hosts := names(named, func(l *listener) string { return string(l.Name) + ": " + cmp.Or(l.hostname(), "*") })
+		a.accepted.no(gatewayv1.RouteReasonNoMatchingListenerHostname, message, some(r.hostnames), hosts)
 	}
 }
 
+// notAllowed tells why no listener that a route names takes it.
+func (t *translator) notAllowed(p *parent, named []*listener, r *route) string {
+	usable := slices.DeleteFunc(slices.Clone(named), func(l *listener) bool { return l.closed || l.conflict.reason != "" || !p.isAllowed() })
+	ofKind := slices.DeleteFunc(slices.Clone(usable), func(l *listener) bool { return !l.takes(r.kind) })
+	name := func(l *listener) string { return string(l.Name) }
+	switch {
+	case len(usable) == 0:
+		return fmt.Sprintf("no listener that can be served takes it (%s): see the conditions of these listeners", names(named, name))
+	case len(ofKind) == 0:
+		return fmt.Sprintf("no listener takes routes of kind %s (%s): set allowedRoutes.kinds of one, or its protocol", r.kind, names(usable, name))
+	}
+	return fmt.Sprintf("no listener takes routes of namespace %s (%s): set allowedRoutes.namespaces of one", r.GetNamespace(), names(ofKind, name))
+}
+
+// takes reports whether a listener takes routes of a kind.
+func (l *listener) takes(kind string) bool {
+	return slices.ContainsFunc(l.kinds, func(of gatewayv1.RouteGroupKind) bool { return string(of.Kind) == kind })
+}
+
+// names lists what is said of listeners.
+func names(listeners []*listener, of func(*listener) string) string {
+	all := make([]string, len(listeners))
+	for i, l := range listeners {
+		all[i] = of(l)
+	}
+	return some(all)
+}
+
+// some lists the first of some words: a message is read by people.
+func some(all []string) string {
+	const most = 6
+	if more := len(all) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), more)
+	}
+	return strings.Join(all, ", ")
+}
+
 // noListener tells that no listener has what a reference names.
-func noListener(ref gatewayv1.ParentReference) string {
+func noListener(ref gatewayv1.ParentReference, there []*listener) string {
 	text := "there is no listener"
 	if ref.SectionName != nil {
 		text += " " + string(*ref.SectionName)
@@ -104,7 +146,7 @@ func noListener(ref gatewayv1.ParentReference) string {
 	if ref.Port != nil {
 		text += fmt.Sprintf(" with the port %d", *ref.Port)
 	}
-	return text
+	return text + ": there are " + names(there, func(l *listener) string { return fmt.Sprintf("%s (port %d)", l.Name, l.Port) })
 }
 
 // hostnamesAt returns the hostnames of a route that overlap with a listener's.
@@ -129,8 +171,7 @@ func (p *parent) isAllowed() bool { return p.set == nil || p.allowed }
 
 // allowsRoute reports whether a listener accepts a route, by its kind and namespace.
 func (t *translator) allowsRoute(l *listener, r *route) bool {
-	isKind := func(kind gatewayv1.RouteGroupKind) bool { return string(kind.Kind) == r.kind }
-	if l.closed || l.conflict.reason != "" || !slices.ContainsFunc(l.kinds, isKind) {
+	if l.closed || l.conflict.reason != "" || !l.takes(r.kind) {
 		return false
 	}
 	allowed := or(l.AllowedRoutes, gatewayv1.AllowedRoutes{})
