@@ -145,7 +145,12 @@ type Refusal struct {
 type Problem struct {
 	// Field is the field, such as spec.listeners[0].port. Text is what the API server says, which names it, too.
 	Field, Text string
+	// Type is the kind of the problem, FieldUnknown for a field that is not there.
+	Type field.ErrorType
 }
+
+// FieldUnknown is the type of problems about fields that the schema lacks.
+const FieldUnknown field.ErrorType = "FieldValueUnknown"
 
 func (r *Refusal) Error() string {
 	texts := make([]string, len(r.Problems))
@@ -180,7 +185,7 @@ func Admit(object *unstructured.Unstructured) error {
 	}
 	var problems []Problem
 	for _, path := range unknown {
-		problems = append(problems, Problem{path, fmt.Sprintf("unknown field %q", path)})
+		problems = append(problems, Problem{path, fmt.Sprintf("unknown field %q", path), FieldUnknown})
 	}
 	// They come in the order of maps.
 	slices.SortFunc(errs, func(a, b *field.Error) int {
@@ -191,7 +196,7 @@ func Admit(object *unstructured.Unstructured) error {
 		if where == "metadata" {
 			where = "metadata.name" // which rules of CRDs cannot name
 		}
-		problems = append(problems, Problem{where, err.Error()})
+		problems = append(problems, Problem{where, err.Error(), err.Type})
 	}
 	if len(problems) == 0 {
 		return nil

@@ -172,6 +172,9 @@ func (p part) json() ([]byte, error) {
 // documents returns the objects of a document: none if it is empty, those of a List.
 func (p part) documents() ([]Document, error) {
 	text, err := p.json()
+	if err != nil && bytes.Contains(p.text, []byte("{{")) {
+		return nil, p.errorf("this is a template: fill it in first, as with helm template NAME CHART | kubectl gateway render --check -f -")
+	}
 	if err != nil {
 		return nil, p.errorf("%v", err)
 	}

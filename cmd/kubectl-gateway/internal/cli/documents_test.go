@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -39,6 +40,35 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// TestRepair: what misses an expression by little is corrected.
+func TestRepair(t *testing.T) {
+	const name, duration = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, `^([0-9]{1,5}(h|m|s|ms)){1,4}$`
+	for value, want := range map[string]string{"HTTP": "http", "my_http": "my-http", "my http": "my-http", "a/": "a", "a/b": ""} {
+		if want != "" {
+			want = fmt.Sprintf("write %q", want)
+		}
+		if got := repair(value, name); got != want {
+			t.Errorf("%s becomes %s, want %s", value, got, want)
+		}
+	}
+	if got := repair("10 s", duration); got != `write "10s"` {
+		t.Errorf("10 s becomes %s", got)
+	}
+}
+
+// TestSimilar: names that people confuse are found, and no others.
+func TestSimilar(t *testing.T) {
+	fields := []string{"backendRefs", "filters", "matches", "retry", "timeouts", "gatewayClassName", "secretRef", "maxRequestBytes"}
+	for name, want := range map[string]string{
+		"backendRef": "backendRefs", "retries": "retry", "className": "gatewayClassName", "secretName": "secretRef", "max_request_bytes": "maxRequestBytes",
+		"rateLimit": "", "trustedProxies": "", "x": "",
+	} {
+		if got := Similar(name, fields); got != want {
+			t.Errorf("%s is taken for %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestForms: a long expression of the CRDs becomes an example of what it is for.
 func TestForms(t *testing.T) {
 	const name = `[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
@@ -53,8 +83,8 @@ func TestForms(t *testing.T) {
 		`^` + name + `:[1-9][0-9]{0,4}$`: "shop.example.com:8080",
 		`^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+))))?$`: "100Mi",
 	} {
-		want = "spec.x: must have a form like " + want + ": see kubectl explain"
-		if got := Plain("spec.x: should match '" + pattern + "'"); got != want {
+		want = `spec.x: Invalid value: "{": must have a form like ` + want
+		if got := Plain(`spec.x: Invalid value: "{": should match '` + pattern + "'"); got != want {
 			t.Errorf("%s becomes\n%s, want\n%s", pattern, got, want)
 		}
 	}

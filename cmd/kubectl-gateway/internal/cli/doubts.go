@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -72,6 +74,10 @@ func (s *Site) ruleDoubts() []string {
 			if HasNoWeight(rule) {
 				all = append(all, fmt.Sprintf("%s: rules[%d]: the weights of all backends are 0, so its requests are answered with 500", called(route), i))
 			}
+			// Objects made of Ingresses have such rules on purpose.
+			if route.Origin.Kind == "Gateway" && len(rule.Backends) == 0 && rule.Refused == "" && rule.Redirect == nil && rule.Response == nil {
+				all = append(all, fmt.Sprintf("%s: rules[%d] has no backendRefs, so its requests are answered with 500", called(route), i))
+			}
 			if rule.CORS != nil && rule.CORS.Credentials && slices.Contains(rule.CORS.Origins, "*") {
 				all = append(all, fmt.Sprintf("%s: rules[%d]: CORS has the origin * with credentials, so a page of any origin can act for the user: "+
 					"name the origins", called(route), i))
@@ -136,4 +142,37 @@ func lostCallback(table *routing.Table, listener *routing.Listener, host *routin
 	}
 	return fmt.Sprintf("route %s rules[%d]: logins for the host %s fail: no rule with this OIDC has the path %s, where they end: add it to such a rule",
 		rule.Route, rule.Index, cmp.Or(hostname, "*"), settings.Path)
+}
+
+// wideRanges names ranges of addresses that contain more than their text seems to say, such as 10.1.2.3/8.
+func wideRanges(documents []Document) []string {
+	var all []string
+	for _, d := range documents {
+		if !isOurs(d.Object.GroupVersionKind().Group) {
+			continue
+		}
+		walk(d.Object.Object["spec"], "spec", func(path, text string) {
+			if prefix, err := netip.ParsePrefix(text); err == nil && prefix != prefix.Masked() {
+				all = append(all, fmt.Sprintf("%s: %s: %s is %s, which has all addresses of %s: write that, or %s/%d for one address",
+					d.At(path), d, path, text, prefix.Masked(), prefix.Addr(), prefix.Addr().BitLen()))
+			}
+		})
+	}
+	return all
+}
+
+// walk calls f with each text in a value, and its path.
+func walk(value any, path string, f func(path, text string)) {
+	switch value := value.(type) {
+	case string:
+		f(path, value)
+	case []any:
+		for i, element := range value {
+			walk(element, fmt.Sprintf("%s[%d]", path, i), f)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			walk(value[name], path+"."+name, f)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -108,30 +109,85 @@ var (
 	// inBody is where the API server names a field again, and anyOf where it announces another problem.
 	inBody = regexp.MustCompile(`: \S+ in body `)
 	anyOf  = regexp.MustCompile(`<nil>: Invalid value: "": "\S+" must validate [a-z ]+ \(\w+\)[;,] `)
-	// longPattern is an expression that helps nobody, and words what stands in place of one.
-	longPattern = regexp.MustCompile(`should match '(\S{60,})'`)
-	words       = regexp.MustCompile(`should match '\^(any .*?), see kubectl explain\$'`)
-	// forms are examples of what long patterns are for. An expression for one may accept those after it, too. accepts is
+	// expected is an expression, which helps few, and words what stands in place of one.
+	expected = regexp.MustCompile(`Invalid value: "([^"]*)": should match '(\S.*)'$`)
+	words    = regexp.MustCompile(`should match '\^(any .*?), see kubectl explain\$'`)
+	// regex is what Kubernetes says about an expression beside an example.
+	regex = regexp.MustCompile(` \(e\.g\. .*, regex used for validation is .*\)$`)
+	// forms are examples of what expressions are for. An expression for one may accept those after it, too. accepts is
 	// what tells it from others, if the example does not.
 	forms = []struct{ example, accepts string }{
-		{"/shop", ""}, {"example.com/name", ""}, {"10.0.0.0/8", ""}, {"realm.roles", `realm\.roles`}, {"shop.example.com", ""},
+		{durationForm, "10s"}, {"/shop", ""}, {"example.com/name", ""}, {"10.0.0.0/8", ""}, {"realm.roles", `realm\.roles`}, {"shop.example.com", ""},
 		{"*.example.com", ""}, {"https://shop.example.com", ""}, {"shop.example.com:8080", ""}, {"100Mi", ""},
 	}
 )
 
+const durationForm = "10s, 1m30s or 100ms"
+
+// form returns an example of what an expression is for; "": none is known.
+func form(expression string) string {
+	pattern, err := regexp.Compile(expression)
+	if err != nil || expression == "" || pattern.MatchString("any words: {1}") || pattern.MatchString("any{word}") {
+		return ""
+	}
+	for _, form := range forms {
+		if pattern.MatchString(cmp.Or(form.accepts, form.example)) && (form.example != durationForm || !pattern.MatchString("shop")) {
+			return form.example
+		}
+	}
+	return ""
+}
+
 // Plain returns the API server's objection to an object, without the parts that help nobody.
 func Plain(problem string) string {
 	problem = inBody.ReplaceAllString(anyOf.ReplaceAllString(problem, ""), ": ")
-	problem = words.ReplaceAllString(problem, "must be $1: see kubectl explain")
-	return longPattern.ReplaceAllStringFunc(problem, func(text string) string {
-		pattern, err := regexp.Compile(longPattern.FindStringSubmatch(text)[1])
-		for _, form := range forms {
-			if err == nil && pattern.MatchString(cmp.Or(form.accepts, form.example)) {
-				return "must have a form like " + form.example + ": see kubectl explain"
-			}
+	problem = words.ReplaceAllString(regex.ReplaceAllString(problem, ""), "must be $1: see kubectl explain")
+	match := expected.FindStringSubmatch(problem)
+	if match == nil {
+		return problem
+	}
+	value, expression := match[1], match[2]
+	return strings.TrimSuffix(problem, fmt.Sprintf("should match '%s'", expression)) + cmp.Or(repair(value, expression), shape(problem, expression))
+}
+
+// repair returns what to write in place of a value that misses an expression by little; "": it misses it by more.
+func repair(value, expression string) string {
+	pattern, err := regexp.Compile(expression)
+	if err != nil {
+		return ""
+	}
+	between := "-"
+	if value != "" && value[0] >= '0' && value[0] <= '9' { // a number and its unit
+		between = ""
+	}
+	lower := strings.ToLower(value)
+	others := []string{lower, strings.ReplaceAll(value, " ", between), strings.ReplaceAll(lower, "_", "-"), strings.TrimRight(value, "/")}
+	if address, err := netip.ParseAddr(value); err == nil {
+		others = append(others, fmt.Sprintf("%s/%d", value, address.BitLen()))
+	}
+	for _, other := range others {
+		if other != value && other != "" && pattern.MatchString(other) {
+			return fmt.Sprintf("write %q", other)
 		}
+	}
+	return ""
+}
+
+// shape returns the form that a value must have.
+func shape(problem, expression string) string {
+	example := form(expression)
+	field, _, _ := strings.Cut(problem, ": ")
+	switch {
+	case example == "" && len(expression) < 60:
+		return fmt.Sprintf("should match '%s'", expression)
+	case example == "":
 		return "has not the form that it must have: see kubectl explain"
-	})
+	case strings.Contains(problem, `Invalid value: "*"`) && strings.Contains(field, "hostnames"):
+		return "leave hostnames out for all hosts"
+	case example == "shop.example.com" && strings.HasSuffix(strings.ToLower(field), "name") && !strings.HasSuffix(field, "hostname"):
+		return "must have lower-case letters, digits, - and . alone"
+	}
+	return "must have a form like " + example
 }
 
 // Some names the first of the names, and how many more there are.

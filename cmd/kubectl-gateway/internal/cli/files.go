@@ -10,15 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	"sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
 	"sigs.k8s.io/json"
 
 	appv1 "gateway/api/app/v1"
@@ -27,51 +24,6 @@ import (
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/tree"
 )
-
-// kinds are those that are read of files. Of the groups app.example.com and gateway.networking.k8s.io, there are no
-// others.
-var kinds = newKinds()
-
-func newKinds() *runtime.Scheme {
-	all := runtime.NewScheme()
-	all.AddKnownTypes(appv1.SchemeGroupVersion, &appv1.Gateway{}, &appv1.GatewayConfig{}, &appv1.RouteFilter{}, &appv1.BackendPolicy{}, &appv1.GatewayProxy{})
-	all.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Namespace{})
-	all.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
-	for kind := range scheme.Scheme.AllKnownTypes() {
-		if object, err := scheme.Scheme.New(kind); err == nil && kind.Group != appv1.GroupName && admission.Knows(kind.GroupKind()) {
-			all.AddKnownTypeWithName(kind, object)
-		}
-	}
-	_ = all.SetVersionPriority(schema.GroupVersion(gatewayv1.GroupVersion)) // which is known
-	return all
-}
-
-// unknownKind returns why an object of a group that is read has no effect anywhere, "" if it may have one: kubectl
-// apply refuses it too.
-func unknownKind(kind schema.GroupVersionKind) string {
-	if kinds.Recognizes(kind) {
-		return ""
-	}
-	if versions := kinds.VersionsForGroupKind(kind.GroupKind()); len(versions) > 0 {
-		return fmt.Sprintf("there is no version %s of the kind: use apiVersion %s", kind.Version, versions[0])
-	}
-	var others []string
-	for other := range kinds.AllKnownTypes() {
-		if other.Group != kind.Group {
-			continue
-		}
-		plural, singular := meta.UnsafeGuessKindToResource(other)
-		if name := strings.ToLower(kind.Kind); name == plural.Resource || name == singular.Resource {
-			return fmt.Sprintf("there is no kind %s of %s: use %s", kind.Kind, kind.GroupVersion(), other.Kind)
-		}
-		others = append(others, other.Kind)
-	}
-	if kind.Group != appv1.GroupName && kind.Group != gatewayv1.GroupName {
-		return ""
-	}
-	slices.Sort(others)
-	return fmt.Sprintf("there is no kind %s of %s: there are %s", kind.Kind, kind.Group, strings.Join(slices.Compact(others), ", "))
-}
 
 // contents are the objects of files.
 type contents struct {
@@ -83,6 +35,7 @@ type contents struct {
 	// classes are the GatewayClasses, and unknown those that Gateways name and the files lack.
 	classes, unknown []string
 	around           *Site
+	documents        []Document
 	configMaps       []*corev1.ConfigMap
 	secrets          []*corev1.Secret
 }
@@ -104,7 +57,7 @@ func Refused(objects []*unstructured.Unstructured, documents []Document, namespa
 		return strings.Split(strings.ReplaceAll(err.Error(), made+": ", ""), "\n")
 	}
 	var problems []string
-	sites, _ := found.sites(func(*appv1.Gateway) bool { return true })
+	sites, _, _ := found.sites(func(*appv1.Gateway) bool { return true })
 	for _, site := range sites {
 		table, refused := site.Compile()
 		problems = append(problems, site.Problems(table, refused)...)
@@ -130,6 +83,9 @@ func read(documents []Document, namespace string) (*contents, error) {
 			continue
 		}
 		c.add(object)
+		document.Object = document.Object.DeepCopy()
+		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
+		c.documents = append(c.documents, document)
 	}
 	known := map[gatewayv1.ObjectName]bool{}
 	for _, class := range c.objects.Classes {
@@ -208,6 +164,7 @@ func typed(document Document, namespace string) (runtime.Object, error) {
 // site returns a Gateway with what there is around it in the files.
 func (c *contents) site(gateway *appv1.Gateway) *Site {
 	site := newSite(gateway)
+	site.documents = c.documents
 	site.services, site.slices = c.around.services, c.around.slices
 	for _, configMap := range c.configMaps {
 		site.configMaps[site.localName(configMap)] = configMap.Data
@@ -224,8 +181,9 @@ func (c *contents) site(gateway *appv1.Gateway) *Site {
 }
 
 // sites returns a site for each Gateway of the kinds of both groups whose class is ours. Of our own, those count that
-// are wanted. idle names targets of policies that these have no effect on, and routes without a Gateway of the files.
-func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []string) {
+// are wanted. lost names routes without a Gateway of the files and classes that are not there, and idle what has no
+// effect, maybe because of that.
+func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, lost, idle []string) {
 	for _, gateway := range c.own {
 		if wanted(gateway) {
 			all = append(all, c.site(gateway))
@@ -238,6 +196,7 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []
 		idle = append(idle, target.Message)
 	}
 	idle = append(idle, c.unused(result)...)
+	lost = c.unknownClasses()
 	for _, site := range all {
 		site.model, site.attached = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)], c.objects
 	}
@@ -250,21 +209,20 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []
 		}
 	}
 	if len(all) == 0 {
-		return nil, idle
+		return nil, lost, idle
 	}
-	for _, route := range result.Strays(c.parents()) {
-		const message = "%s %s/%s has no effect: spec.parentRefs names no Gateway or ListenerSet of the files: " +
-			"correct its name or namespace, or add it to the files"
-		idle = append(idle, fmt.Sprintf(message, route.Kind, route.Namespace, route.Name))
+	parents := c.parents()
+	for _, route := range result.Strays(parents) {
+		lost = append(lost, c.stray(route, parents))
 	}
-	return all, idle
+	return all, lost, idle
 }
 
 // usualClass is the GatewayClass that the project's own files have.
 const usualClass = "gateway"
 
-// unused names GatewayClasses that there are hardly, and RouteFilters and GatewayConfigs that nothing names.
-func (c *contents) unused(result *gatewayapi.Result) []string {
+// unknownClasses names GatewayClasses that there are hardly.
+func (c *contents) unknownClasses() []string {
 	var all []string
 	for _, class := range c.unknown {
 		near := Nearest(class, c.classes)
@@ -272,9 +230,22 @@ func (c *contents) unused(result *gatewayapi.Result) []string {
 			near = usualClass
 		}
 		if near != "" {
-			all = append(all, fmt.Sprintf("GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies", class, near))
+			all = append(all, c.whereClass(class)+fmt.Sprintf("GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies", class, near))
 		}
 	}
+	return all
+}
+
+// whereClass returns where a Gateway first names a GatewayClass.
+func (c *contents) whereClass(name string) string {
+	const field = "spec.gatewayClassName"
+	i := slices.IndexFunc(c.documents, func(d Document) bool { return d.value(field) == name })
+	return c.documents[i].At(field) + ": "
+}
+
+// unused names RouteFilters and GatewayConfigs that nothing names.
+func (c *contents) unused(result *gatewayapi.Result) []string {
+	var all []string
 	for _, filter := range result.IdleFilters() {
 		all = append(all, fmt.Sprintf("RouteFilter %s/%s has no effect: no route of its namespace names it in an extensionRef", filter.Namespace, filter.Name))
 	}

@@ -33,6 +33,8 @@ type Site struct {
 
 	// Ignored names policies and annotations that have no effect.
 	Ignored []string
+	// documents are what files have, of whatever kind.
+	documents []Document
 	// Unread is why not all is known that the Gateway has in the cluster.
 	Unread []string
 
@@ -192,22 +194,31 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		return nil, err
 	}
 	var elsewhere []string
-	sites, idle := found.sites(func(gateway *appv1.Gateway) bool {
+	sites, lost, idle := found.sites(func(gateway *appv1.Gateway) bool {
 		if chosen := *o.Flags.Namespace; chosen != "" && gateway.Namespace != chosen {
 			elsewhere = append(elsewhere, gateway.Namespace+"/"+gateway.Name)
 			return false
 		}
 		return true
 	})
-	ignored := slices.Concat(replaced, ignored(documents), idle)
-	o.warnOf(ignored)
+	for _, all := range [][]string{lost, idle} {
+		for i, message := range all {
+			all[i] = whereObject(found.documents, message) + message
+		}
+	}
+	first := slices.Concat(replaced, ignored(documents), wideRanges(documents), lost)
+	o.warnOf(first)
+	o.idle = idle
 	for _, document := range documents {
+		if len(sites) > 0 && document.Object.GetKind() == "Ingress" {
+			o.Note("%s: %s is not looked at: kubectl gateway convert makes HTTPRoutes of it", document.Source, document)
+		}
 		for _, field := range admission.Experimental(document.Object) {
 			o.Note("%s: %s: %s needs the CRDs of the Gateway API's experimental channel", document.At(field), document, cmp.Or(field, "the kind"))
 		}
 	}
 	for _, site := range sites {
-		site.Ignored = ignored
+		site.Ignored = slices.Concat(first, idle)
 	}
 	switch {
 	case len(sites) == 0 && len(elsewhere) > 0:
@@ -217,6 +228,12 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		return nil, noGateway(documents, strings.Join(files.Paths, ", "))
 	}
 	return sites, nil
+}
+
+// WarnOfIdle warns of what may have no effect because of what was warned of before.
+func (o *Options) WarnOfIdle() {
+	o.warnOf(o.idle)
+	o.idle = nil
 }
 
 // warnOf warns of parts without effect.

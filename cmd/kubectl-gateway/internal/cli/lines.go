@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	yamlnodes "go.yaml.in/yaml/v3"
 	strictjson "sigs.k8s.io/json"
-
-	"gateway/cmd/kubectl-gateway/internal/admission"
 )
 
 // At returns the file and the line of a field, such as spec.listeners[0].port, or of what lacks it.
@@ -61,23 +58,6 @@ func child(node *yamlnodes.Node, field string) (*yamlnodes.Node, string) {
 		}
 	}
 	return nil, ""
-}
-
-// refused returns what the API server has against an object: at the line of the first problem, and with the lines of
-// those that are elsewhere. Problems without a field announce others.
-func (d Document) refused(problems []admission.Problem) error {
-	isAnnouncement := func(problem admission.Problem) bool { return problem.Field == "<nil>" }
-	if named := slices.DeleteFunc(slices.Clone(problems), isAnnouncement); len(named) > 0 {
-		problems = named
-	}
-	texts := make([]string, len(problems))
-	for i, problem := range problems {
-		texts[i] = Plain(problem.Text)
-		if line := d.lineOf(problem.Field); line != d.lineOf(problems[0].Field) {
-			texts[i] = fmt.Sprintf("line %d: %s", line, texts[i])
-		}
-	}
-	return fmt.Errorf("%s: %s: the API server refuses it: %s", d.At(problems[0].Field), d, strings.Join(texts, "; "))
 }
 
 // Where returns the file and the line that an error of a decoder is about.

@@ -1,10 +1,31 @@
 package cli
 
+import "strings"
+
 // Nearest returns the name that takes the fewest edits to become another one; "": there are none.
 func Nearest(name string, names []string) string {
 	best, least := "", 0
 	for _, other := range names {
 		if edits := distance(name, other); best == "" || edits < least {
+			best, least = other, edits
+		}
+	}
+	return best
+}
+
+// Similar returns the name that another one may be meant for: that of the fewest edits, if these are less than half of
+// it, or one that is longer, or shorter, by a word. Letters count alike in both cases, and signs do not count.
+func Similar(name string, names []string) string {
+	letters := strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
+	plain := strings.ToLower(letters.Replace(name))
+	best, least := "", len(plain)/2+1
+	for _, other := range names {
+		lower := strings.ToLower(letters.Replace(other))
+		edits := distance(plain, lower)
+		if len(plain) > 3 && (strings.HasPrefix(lower, plain) || strings.HasSuffix(lower, plain) || strings.HasPrefix(plain, lower) && len(lower) > 3) {
+			edits = min(edits, 1)
+		}
+		if edits < least {
 			best, least = other, edits
 		}
 	}

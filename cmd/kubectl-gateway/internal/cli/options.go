@@ -29,6 +29,8 @@ type Options struct {
 	genericiooptions.IOStreams
 	// Flags are kubectl's own: --kubeconfig, --context, --namespace and the rest.
 	Flags *genericclioptions.ConfigFlags
+	// idle is what WarnOfIdle warns of.
+	idle []string
 }
 
 // NewOptions returns options whose flags have kubectl's defaults.

@@ -50,6 +50,7 @@ func knownCommand(command *cobra.Command, args []string) error {
 func Execute(ctx context.Context, root *cobra.Command, options *Options, args []string) int {
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
+	options.WarnOfIdle()
 	if err == nil {
 		return 0
 	}

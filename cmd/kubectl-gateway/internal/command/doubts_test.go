@@ -58,7 +58,7 @@ func TestDoubts(t *testing.T) {
 		},
 		"a rule that gets no requests": {
 			add:  "---\n{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: s, namespace: demo}, spec: {parentRefs: [{name: edge}], rules: [{backendRefs: [{name: api, port: 80}]}]}}\n",
-			code: 3, want: "warning: demo/edge: HTTPRoute demo/s: rules[0] gets no requests: HTTPRoute demo/r rules[0] comes first and gets all of them\n",
+			code: 3, want: ":20: demo/edge: HTTPRoute demo/s: rules[0] gets no requests: HTTPRoute demo/r rules[0] comes first and gets all of them\n",
 		},
 		"an object twice": {
 			add:  "---\n{apiVersion: v1, kind: Service, metadata: {name: api, namespace: demo}, spec: {ports: [{port: 80}]}}\n",

@@ -130,7 +130,7 @@ func TestRouteFilters(t *testing.T) {
 
 	wrong := clitest.WriteFile(t, "wrong.yaml", apiObjects+strings.Replace(filterObjects, "type: RateLimit, rateLimit: {limits: [{requests: 10, unit: Minute}]}", "type: CORS, cors: {allowOrigins: ['*']}", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "shop", "http://guarded.example.com/").Want(t, 1,
-		"RouteFilter team/office: the API server refuses it: ", "HTTPRoutes and GRPCRoutes have RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror themselves")
+		"RouteFilter team/office: spec.", "HTTPRoutes and GRPCRoutes have RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror themselves")
 }
 
 const configObjects = `---
@@ -162,7 +162,7 @@ func TestGatewayConfigs(t *testing.T) {
 	}
 	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(configObjects, "10.0.0.0/8", "10.0.0.0", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "closed", "http://a/").Want(t, 1,
-		"GatewayConfig infra/closed: the API server refuses it: ", ": Invalid value: ")
+		"GatewayConfig infra/closed: spec.", "write ")
 }
 
 // TestRouteFilterExample: the example does what it says.
@@ -187,7 +187,7 @@ func TestBackendPolicyExample(t *testing.T) {
 	}
 	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(string(content), "RoundRobin", "Header", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "http://shop.example.com/").Want(t, 1,
-		"BackendPolicy default/echo-v1: the API server refuses it: ", "header is required for algorithm Header")
+		"BackendPolicy default/echo-v1: spec.", "header is required for algorithm Header")
 	second := clitest.WriteFile(t, "second.yaml", strings.Replace(strings.Split(string(content), "---")[0], "name: echo-v1\nspec", "name: second\nspec", 1))
 	clitest.Run(t, "", append([]string{"render", "-n", "shop", "checked", "--check", "-f", second}, files...)...).Want(t, 3,
 		"BackendPolicy shop/second: another policy for the same Service port comes first")
@@ -393,18 +393,17 @@ func TestStrayRoutes(t *testing.T) {
 	}
 	example := string(content)
 	const parents = "parentRefs: [{name: closed}]"
-	const warning = "HTTPRoute default/closed has no effect: spec.parentRefs names no Gateway or ListenerSet of the files: " +
-		"correct its name or namespace, or add it to the files"
-	for other, isStray := range map[string]bool{
-		"parentRefs: [{name: close}]":                            true,
-		"parentRefs: [{name: closed, namespace: infra}]":         true,
-		"parentRefs: [{name: closed, group: app.example.com}]":   true,
-		"parentRefs: [{name: closed}, {name: closed, group: x}]": false,
+	const warning = ":31: HTTPRoute default/closed has no effect: spec.parentRefs[0]: "
+	for other, why := range map[string]string{
+		"parentRefs: [{name: close}]":                            "there is no Gateway default/close in the files: do you mean closed?",
+		"parentRefs: [{name: closed, namespace: infra}]":         "there is no Gateway infra/closed in the files, but default/closed: write namespace: default",
+		"parentRefs: [{name: closed, group: app.example.com}]":   "Gateway default/closed is of another group: write group: gateway.networking.k8s.io",
+		"parentRefs: [{name: closed}, {name: closed, group: x}]": "",
 	} {
 		file := clitest.WriteFile(t, "objects.yaml", strings.Replace(example, parents, other, 1))
-		if isStray {
-			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 3, warning, "there are warnings")
-			clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/").Want(t, 3, "warning: "+warning, "answer    404")
+		if why != "" {
+			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 3, warning+why, "there are warnings")
+			clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/").Want(t, 3, warning, "answer    404")
 		} else {
 			clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 0, "HAProxy accepts it")
 		}

@@ -83,7 +83,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	}
 	table, refused := site.Compile()
 	for _, problem := range append(site.Problems(table, refused), site.Doubts(table)...) {
-		c.Warn("%s: %s", site.Name(), problem)
+		c.Warn("%s", site.Describe(problem))
 	}
 	if isTrusted(table) && r.claims() {
 		const warning = "%s: explain does not know who the client is: it is taken for one of spec.trustedProxies, whose X-Forwarded headers count"

@@ -92,7 +92,7 @@ func (c *command) run(ctx context.Context, name string) error {
 // warn prints the parts of a Gateway that have no effect.
 func (c *command) warn(site *cli.Site, problems []string) {
 	for _, problem := range problems {
-		c.Warn("%s: %s", site.Name(), problem)
+		c.Warn("%s", site.Describe(problem))
 	}
 	for _, message := range status.UnusedBackends(site.Gateway) {
 		c.Note("%s: %s", site.Name(), message)

@@ -52,6 +52,7 @@ func (s *session) tell(o *objects) {
 	for _, absent := range o.absent {
 		s.log.say("%s", absent)
 	}
+	s.WarnOfIdle()
 }
 
 // url returns a URL for a listener, with its hostname or that of its first route.
