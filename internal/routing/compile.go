@@ -215,20 +215,30 @@ func newListener(from *model.Listener) Listener {
 // eachPlace calls f for the hosts of a route: those of its hostnames that overlap with that of a listener, even where
 // the listener's is narrower. Only requests for the listener's hosts get there anyway, and precedence goes by the
 // hostname of the route.
-func (c *Compiler) eachPlace(routes []*attachedRoute, f func(id hostID, route *compiledRoute)) {
+func (c *Compiler) eachPlace(routes []*attachedRoute, f func(id hostID, route *attachedRoute)) {
 	for _, route := range routes {
 		for _, name := range route.at {
-			i := slices.IndexFunc(c.listeners, func(l model.Listener) bool { return l.Name == name })
-			if i < 0 {
+			listener := c.listener(name)
+			if listener == nil {
 				continue
 			}
 			for _, hostname := range route.Hostnames {
-				if model.HostnamesOverlap(c.listeners[i].Hostname, hostname) {
-					f(hostID{name, hostname}, route.compiledRoute)
+				if model.HostnamesOverlap(listener.Hostname, hostname) {
+					f(hostID{name, hostname}, route)
 				}
 			}
 		}
 	}
+}
+
+// listener returns a listener, nil if there is none.
+func (c *Compiler) listener(name string) *model.Listener {
+	for i := range c.listeners {
+		if c.listeners[i].Name == name {
+			return &c.listeners[i]
+		}
+	}
+	return nil
 }
 
 // makeAllHosts makes all hosts. Those of the same routes as before are what they were, unless entries are refused.
@@ -236,8 +246,8 @@ func (c *Compiler) makeAllHosts() {
 	before, hosts := c.parts, c.hosts
 	c.parts, c.hosts, c.uses = map[hostID][]part{}, map[string]tree.Map[*Host]{}, uses{counts: map[string]int{}}
 	for key := range c.routes.Keys() {
-		c.eachPlace(c.compiled[key], func(id hostID, route *compiledRoute) {
-			c.parts[id] = append(c.parts[id], part{key, route})
+		c.eachPlace(c.compiled[key], func(id hostID, route *attachedRoute) {
+			c.parts[id] = append(c.parts[id], part{key, route.compiledRoute})
 		})
 	}
 	all := map[string]*tree.Editor[*Host]{}
@@ -268,14 +278,14 @@ func (c *Compiler) changeHosts(changed []changedRoute) {
 			touched[id] = true
 			return slices.BinarySearchFunc(c.parts[id], one.key, func(p part, key string) int { return strings.Compare(p.key, key) })
 		}
-		c.eachPlace(one.before, func(id hostID, _ *compiledRoute) {
+		c.eachPlace(one.before, func(id hostID, _ *attachedRoute) {
 			if i, ok := find(id); ok {
 				c.parts[id] = slices.Delete(c.parts[id], i, i+1)
 			}
 		})
-		c.eachPlace(one.now, func(id hostID, route *compiledRoute) {
+		c.eachPlace(one.now, func(id hostID, route *attachedRoute) {
 			i, _ := find(id)
-			c.parts[id] = slices.Insert(c.parts[id], i, part{one.key, route})
+			c.parts[id] = slices.Insert(c.parts[id], i, part{one.key, route.compiledRoute})
 		})
 	}
 	all := map[string]*tree.Editor[*Host]{}

@@ -25,7 +25,6 @@ type bucket struct {
 	group *group
 	pathOf
 	entries []*placed
-	taken   []takenMatch
 	// isWide reports whether an entry is new, or gone, that may take requests of other paths.
 	isWide bool
 }
@@ -36,18 +35,24 @@ type pathOf struct {
 	path string
 }
 
-// placed is an entry of a route at a hostname.
+// placed is an entry of a route at a place.
 type placed struct {
-	key, hostname string
-	index         int
-	route         *attachedRoute
-	form          *form
+	key   string
+	at    hostID
+	index int
+	route *model.Route
+	form  *form
+	// bucket is where it is, and by who takes all its requests; nil: nobody does. owner is the listener that gets them; "":
+	// its own does.
+	bucket *bucket
+	by     *placed
+	owner  string
 }
 
 // compare orders entries as requests meet them.
 func (p *placed) compare(other *placed) int {
-	if p.hostname != other.hostname {
-		return model.CompareHostnames(p.hostname, other.hostname)
+	if p.at.hostname != other.at.hostname {
+		return model.CompareHostnames(p.at.hostname, other.at.hostname)
 	}
 	return cmp.Or(p.form.compare(other.form.Entry), strings.Compare(p.key, other.key), cmp.Compare(p.index, other.index))
 }
@@ -55,44 +60,29 @@ func (p *placed) compare(other *placed) int {
 // isWide reports whether any edit may matter to entries of all paths.
 func (g *group) isWide() bool { return len(g.hostnames) > 1 || g.literals > 0 }
 
-func (g *group) add(c *Compiler, key, hostname string, route *attachedRoute, touched map[*bucket]bool) {
-	for i, form := range route.forms() {
-		if form == nil {
-			continue
-		}
-		if c.bounds.refused[refusal{hostname, &route.entries[i]}] {
-			entry := closed(route.entries[i])
-			form = newForm(&entry)
-		}
-		b := g.buckets[pathOf{form.PathType, form.Path}]
-		if b == nil {
-			b = &bucket{group: g, pathOf: pathOf{form.PathType, form.Path}}
-			g.buckets[b.pathOf] = b
-		}
-		entry := &placed{key, hostname, i, route, form}
-		at, _ := slices.BinarySearchFunc(b.entries, entry, (*placed).compare)
-		b.entries = slices.Insert(b.entries, at, entry)
-		g.count(b, entry, 1)
-		touched[b] = true
+// add adds an entry, and returns its bucket.
+func (g *group) add(entry *placed) *bucket {
+	path := pathOf{entry.form.PathType, entry.form.Path}
+	b := g.buckets[path]
+	if b == nil {
+		b = &bucket{group: g, pathOf: path}
+		g.buckets[path] = b
 	}
+	at, _ := slices.BinarySearchFunc(b.entries, entry, (*placed).compare)
+	b.entries, entry.bucket = slices.Insert(b.entries, at, entry), b
+	g.count(b, entry, 1)
+	return b
 }
 
-func (g *group) remove(key, hostname string, route *compiledRoute, touched map[*bucket]bool) {
-	for i, form := range route.forms() {
-		if form == nil {
-			continue
-		}
-		b := g.buckets[pathOf{form.PathType, form.Path}]
-		at := slices.IndexFunc(b.entries, func(p *placed) bool { return p.key == key && p.hostname == hostname && p.index == i })
-		g.count(b, b.entries[at], -1)
-		b.entries = slices.Delete(b.entries, at, at+1)
-		touched[b] = true
-	}
+func (b *bucket) remove(entry *placed) {
+	at := slices.Index(b.entries, entry)
+	b.entries = slices.Delete(b.entries, at, at+1)
+	b.group.count(b, entry, -1)
 }
 
 func (g *group) count(b *bucket, entry *placed, n int) {
-	if g.hostnames[entry.hostname] += n; g.hostnames[entry.hostname] == 0 {
-		delete(g.hostnames, entry.hostname)
+	if g.hostnames[entry.at.hostname] += n; g.hostnames[entry.at.hostname] == 0 {
+		delete(g.hostnames, entry.at.hostname)
 		b.isWide = true
 	}
 	b.isWide = b.isWide || entry.form.path.isOpen || len(g.hostnames) > 1

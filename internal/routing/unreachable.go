@@ -15,7 +15,7 @@ import (
 type Taken struct {
 	Listener string
 	Entry    *Entry
-	// By is the rule that matches all of its requests and comes first; nil: another listener gets them.
+	// By is the rule that matches all of its requests and comes first.
 	By *Rule
 }
 
@@ -23,45 +23,17 @@ type Taken struct {
 // other: those of a listener and a hostname, and those of all hostnames that include that of the listener. An edit
 // costs those of its route.
 type unreachable struct {
-	// generation is that of the Compiler, and routes are those that were looked at, attached to listeners.
+	// generation is that of the Compiler, and routes are those that were looked at.
 	generation int
 	routes     tree.Map[*model.Route]
-	attached   map[string][]*attachedRoute
-	// entries is how many there are at all places.
+	// sizes are how many entries routes have at their places, and entries is the sum. groups are those that are compared;
+	// nil: there are too many.
+	sizes   map[string]int
 	entries int
-	// listeners are by their names, owners by port and hostname.
-	listeners map[string]*model.Listener
-	owners    map[portHost]string
-	// groups are the entries that are compared; nil: there are too many.
-	groups map[hostID]*group
-	// taken are the matches that get no requests, by the keys of their routes, and problems are those of each route.
-	taken    map[string]map[matchAt]taker
+	groups  map[hostID]*group
+	// placed are the entries of each route at its places, and problems what it has that gets no requests.
+	placed   map[string][]*placed
 	problems map[string][]Problem
-}
-
-type portHost struct {
-	port     int32
-	hostname string
-}
-
-// matchAt is a match of a rule of a route at a place.
-type matchAt struct {
-	at          hostID
-	rule, match int
-}
-
-type takenMatch struct {
-	key string
-	matchAt
-	entry *Entry
-	taker
-}
-
-// taker is a rule of a route, or a listener.
-type taker struct {
-	route    *model.Route
-	rule     *Rule
-	listener string
 }
 
 // maxCompared is how many entries are looked at: a look at all of them takes half a second.
@@ -84,12 +56,12 @@ func (c *Compiler) Unreachable() []Problem {
 // others.
 func (c *Compiler) Taken() []Taken {
 	var all []Taken
-	for _, group := range c.lookForUnreachable().groups {
-		for _, bucket := range group.buckets {
-			for _, match := range bucket.taken {
-				entry := *match.entry
-				entry.Hostname = match.at.hostname
-				all = append(all, Taken{match.at.listener, &entry, match.taker.rule})
+	for _, places := range c.lookForUnreachable().placed {
+		for _, one := range places {
+			if one.by != nil {
+				entry := *one.form.Entry
+				entry.Hostname = one.at.hostname
+				all = append(all, Taken{one.at.listener, &entry, one.by.form.Rule})
 			}
 		}
 	}
@@ -102,12 +74,17 @@ func (c *Compiler) Taken() []Taken {
 
 // lookForUnreachable takes in what changed since it was called last.
 func (c *Compiler) lookForUnreachable() *unreachable {
-	u := &c.unreachable
+	u, most := &c.unreachable, cmp.Or(c.MostCompared, maxCompared)
 	if u.groups == nil || u.generation != c.generation {
-		if *u = newUnreachable(c); entriesAtPlaces(c.compiled) > cmp.Or(c.MostCompared, maxCompared) {
-			u.groups = nil
+		*u = unreachable{generation: c.generation, sizes: map[string]int{}, placed: map[string][]*placed{}, problems: map[string][]Problem{}}
+		entries := 0
+		for _, routes := range c.compiled {
+			entries += sizeOf(routes)
+		}
+		if entries > most {
 			return u
 		}
+		u.groups = map[hostID]*group{}
 	}
 	touched, stale := map[*bucket]bool{}, map[string]bool{}
 	for change := range tree.Changes(u.routes, c.routes) {
@@ -117,19 +94,15 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 			u.add(c, change.Key, touched)
 		}
 	}
-	if u.routes = c.routes; u.entries > cmp.Or(c.MostCompared, maxCompared) {
-		u.groups, u.problems = nil, nil
+	if u.routes = c.routes; u.entries > most {
+		*u = unreachable{}
 		return u
 	}
-	all := allTouched(touched)
-	for bucket := range all {
-		u.forget(bucket, stale)
-	}
-	for bucket := range all {
+	for bucket := range allTouched(touched) {
 		u.examine(bucket, stale)
 	}
 	for key := range stale {
-		if problems := u.problemsOf(key); len(problems) > 0 {
+		if problems := problemsOf(u.placed[key]); len(problems) > 0 {
 			u.problems[key] = problems
 		} else {
 			delete(u.problems, key)
@@ -138,99 +111,69 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 	return u
 }
 
-func newUnreachable(c *Compiler) unreachable {
-	u := unreachable{
-		generation: c.generation, attached: map[string][]*attachedRoute{}, groups: map[hostID]*group{},
-		listeners: map[string]*model.Listener{}, owners: map[portHost]string{},
-		taken: map[string]map[matchAt]taker{}, problems: map[string][]Problem{},
-	}
-	for i := range c.listeners {
-		listener := &c.listeners[i]
-		u.listeners[listener.Name] = listener
-		u.owners[portHost{listener.Port, listener.Hostname}] = listener.Name
-	}
-	return u
-}
-
-// eachPlace calls f for the places of a route, with the group of each, and the listener that gets its requests.
-func (u *unreachable) eachPlace(route *attachedRoute, f func(at, group hostID, owner string)) {
-	for _, name := range route.at {
-		listener := u.listeners[name]
-		if listener == nil {
-			continue
-		}
-		for _, hostname := range route.Hostnames {
-			if !model.HostnamesOverlap(listener.Hostname, hostname) {
-				continue
-			}
-			group := hostID{name, hostname}
-			if model.HostnameMatches(hostname, listener.Hostname) {
-				group.hostname = listener.Hostname
-			}
-			f(hostID{name, hostname}, group, u.owner(listener.Port, group.hostname))
-		}
-	}
-}
-
-// owner returns the listener that gets the requests for a hostname: the one with the longest hostname that includes it.
-func (u *unreachable) owner(port int32, hostname string) string {
-	for {
-		if name, ok := u.owners[portHost{port, hostname}]; ok || hostname == "" {
-			return name
-		}
-		hostname = wildcardAbove(hostname)
-	}
-}
-
-func (u *unreachable) remove(key string, touched map[*bucket]bool) {
-	for _, route := range u.attached[key] {
-		u.entries -= route.size()
-		u.eachPlace(route, func(at, id hostID, _ string) {
-			if group := u.groups[id]; group != nil {
-				group.remove(key, at.hostname, route.compiledRoute, touched)
-			}
-		})
-	}
-	delete(u.attached, key)
-	delete(u.taken, key)
-}
-
-func (u *unreachable) add(c *Compiler, key string, touched map[*bucket]bool) {
-	u.attached[key] = c.compiled[key]
-	for _, route := range u.attached[key] {
-		u.entries += route.size()
-		u.eachPlace(route, func(at, id hostID, owner string) {
-			if owner != at.listener {
-				for i := range route.entries {
-					u.note(takenMatch{key: key, matchAt: matchAt{at, route.entries[i].Rule.Index, route.entries[i].Match}, taker: taker{listener: owner}})
-				}
-				return
-			}
-			if u.groups[id] == nil {
-				u.groups[id] = &group{id: id, buckets: map[pathOf]*bucket{}, hostnames: map[string]int{}}
-			}
-			u.groups[id].add(c, key, at.hostname, route, touched)
-		})
-	}
-}
-
-// size is how many entries a route may have at its places.
-func (a *attachedRoute) size() int { return len(a.entries) * len(a.Hostnames) * len(a.at) }
-
-func entriesAtPlaces(compiled map[string][]*attachedRoute) (sum int) {
-	for _, routes := range compiled {
-		for _, route := range routes {
-			sum += route.size()
-		}
+// sizeOf returns how many entries a route may have at its places.
+func sizeOf(routes []*attachedRoute) (sum int) {
+	for _, route := range routes {
+		sum += len(route.entries) * len(route.Hostnames) * len(route.at)
 	}
 	return sum
 }
 
-func (u *unreachable) note(match takenMatch) {
-	if u.taken[match.key] == nil {
-		u.taken[match.key] = map[matchAt]taker{}
+func (u *unreachable) remove(key string, touched map[*bucket]bool) {
+	for _, one := range u.placed[key] {
+		if one.bucket != nil {
+			one.bucket.remove(one)
+			touched[one.bucket] = true
+		}
 	}
-	u.taken[match.key][match.matchAt] = match.taker
+	u.entries -= u.sizes[key]
+	delete(u.sizes, key)
+	delete(u.placed, key)
+}
+
+func (u *unreachable) add(c *Compiler, key string, touched map[*bucket]bool) {
+	u.sizes[key] = sizeOf(c.compiled[key])
+	u.entries += u.sizes[key]
+	c.eachPlace(c.compiled[key], func(at hostID, route *attachedRoute) {
+		listener := c.listener(at.listener)
+		id := at
+		if model.HostnameMatches(at.hostname, listener.Hostname) {
+			id.hostname = listener.Hostname
+		}
+		owner := c.owner(listener.Port, id.hostname)
+		for i, form := range route.forms() {
+			if form == nil {
+				continue
+			}
+			one := &placed{key: key, at: at, index: i, route: route.Route, form: form}
+			u.placed[key] = append(u.placed[key], one)
+			if owner != at.listener {
+				one.owner = owner
+				continue
+			}
+			if c.bounds.refused[refusal{at.hostname, &route.entries[i]}] {
+				entry := closed(route.entries[i])
+				one.form = newForm(&entry)
+			}
+			if u.groups[id] == nil {
+				u.groups[id] = &group{id: id, buckets: map[pathOf]*bucket{}, hostnames: map[string]int{}}
+			}
+			touched[u.groups[id].add(one)] = true
+		}
+	})
+}
+
+// owner returns the name of the listener that gets the requests for a hostname.
+func (c *Compiler) owner(port int32, hostname string) string {
+	var owner *model.Listener
+	for i := range c.listeners {
+		listener := &c.listeners[i]
+		if listener.Port == port && model.HostnameMatches(listener.Hostname, hostname) &&
+			(owner == nil || model.CompareHostnames(listener.Hostname, owner.Hostname) < 0) {
+			owner = listener
+		}
+	}
+	return owner.Name
 }
 
 // allTouched returns the buckets whose entries may be taken by others than before.
@@ -253,16 +196,7 @@ func allTouched(touched map[*bucket]bool) map[*bucket]bool {
 	return all
 }
 
-// forget forgets what was found of a bucket. It adds the routes to stale, as examine does.
-func (u *unreachable) forget(b *bucket, stale map[string]bool) {
-	for _, match := range b.taken {
-		delete(u.taken[match.key], match.matchAt)
-		stale[match.key] = true
-	}
-	b.taken = nil
-}
-
-// examine finds the matches of a bucket that get no requests.
+// examine finds the matches of a bucket that get no requests. It adds the routes to stale for which that is new.
 func (u *unreachable) examine(b *bucket, stale map[string]bool) {
 	if len(b.entries) == 0 {
 		if delete(b.group.buckets, b.pathOf); len(b.group.buckets) == 0 {
@@ -271,14 +205,13 @@ func (u *unreachable) examine(b *bucket, stale map[string]bool) {
 		return
 	}
 	b.each(func(of, by *placed) {
-		if by == nil || by.route.Route == of.route.Route && by.form.Rule.Index == of.form.Rule.Index {
-			return // otherwise, the rule gets them all the same
+		if by != nil && by.route == of.route && by.form.Rule.Index == of.form.Rule.Index {
+			by = nil // the rule gets them all the same
 		}
-		at := matchAt{hostID{b.group.id.listener, of.hostname}, of.form.Rule.Index, of.form.Match}
-		match := takenMatch{of.key, at, of.form.Entry, taker{route: by.route.Route, rule: by.form.Rule}}
-		b.taken = append(b.taken, match)
-		u.note(match)
-		stale[match.key] = true
+		if by != of.by {
+			of.by = by
+			stale[of.key] = true
+		}
 	})
 }
 
@@ -297,54 +230,41 @@ func (r *compiledRoute) forms() []*form {
 }
 
 // problemsOf returns what a route has that gets no requests at any of its places.
-func (u *unreachable) problemsOf(key string) []Problem {
-	taken := u.taken[key]
-	if len(taken) == 0 || u.attached[key][0].Name == "" {
+func problemsOf(places []*placed) []Problem {
+	if len(places) == 0 || places[0].route.Name == "" {
 		return nil
 	}
-	type count struct{ reached, taken int }
-	rules, matches := map[int]count{}, map[[2]int]count{}
-	takers := map[[2]int][]taker{}
-	route := u.attached[key][0].Route
-	for _, route := range u.attached[key] {
-		u.eachPlace(route, func(at, _ hostID, _ string) {
-			for i := range route.entries {
-				entry := &route.entries[i]
-				if entry.Session != "" {
-					continue
-				}
-				match := [2]int{entry.Rule.Index, entry.Match}
-				inRule, inMatch := rules[match[0]], matches[match]
-				if by, ok := taken[matchAt{at, match[0], match[1]}]; ok {
-					inRule.taken++
-					inMatch.taken++
-					takers[match] = append(takers[match], by)
-				} else {
-					inRule.reached++
-					inMatch.reached++
-				}
-				rules[match[0]], matches[match] = inRule, inMatch
-			}
-		})
+	// takers are those of each match of each rule, nil for what gets requests somewhere.
+	takers, isReached := map[int]map[int][]*placed{}, map[int]bool{}
+	for _, one := range places {
+		rule, match := one.form.Rule.Index, one.form.Match
+		if takers[rule] == nil {
+			takers[rule] = map[int][]*placed{}
+		}
+		before, isKnown := takers[rule][match]
+		switch {
+		case one.by == nil && one.owner == "":
+			takers[rule][match], isReached[rule] = nil, true
+		case !isKnown || before != nil:
+			takers[rule][match] = append(before, one)
+		}
 	}
 	var problems []Problem
-	add := func(what string, takers []taker) {
+	route := places[0].route
+	add := func(what string, takers []*placed) {
 		about := Problem{Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnreachableRules}
 		about.Message = what + " gets no " + trafficOf(route.Kind) + ": " + because(route, takers)
 		problems = append(problems, about)
 	}
-	for _, rule := range slices.Sorted(maps.Keys(rules)) {
-		isWhole := rules[rule].reached == 0
-		var all []taker
-		for _, match := range slices.SortedFunc(maps.Keys(matches), func(a, b [2]int) int { return a[1] - b[1] }) {
-			if match[0] != rule || matches[match].reached > 0 {
-				continue
+	for _, rule := range slices.Sorted(maps.Keys(takers)) {
+		var all []*placed
+		for _, match := range slices.Sorted(maps.Keys(takers[rule])) {
+			if of := takers[rule][match]; isReached[rule] && of != nil {
+				add(fmt.Sprintf("rules[%d].matches[%d]", rule, match), of)
 			}
-			if all = append(all, takers[match]...); !isWhole {
-				add(fmt.Sprintf("rules[%d].matches[%d]", rule, match[1]), takers[match])
-			}
+			all = append(all, takers[rule][match]...)
 		}
-		if isWhole {
+		if !isReached[rule] {
 			add(fmt.Sprintf("rules[%d]", rule), all)
 		}
 	}
@@ -362,20 +282,20 @@ func trafficOf(kind string) string {
 const maxTakers = 3
 
 // because says who gets what a match does not get.
-func because(route *model.Route, takers []taker) string {
+func because(route *model.Route, taken []*placed) string {
 	var names []string
-	for _, by := range takers {
-		name := "listener " + by.listener
+	for _, one := range taken {
+		name, by := "listener "+one.owner, one.by
 		switch {
-		case by.rule == nil:
+		case by == nil:
 		case by.route.Name == "":
 			name = "the redirect to HTTPS"
 		case by.route == route:
-			name = fmt.Sprintf("rules[%d]", by.rule.Index)
+			name = fmt.Sprintf("rules[%d]", by.form.Rule.Index)
 		case by.route.Origin.Kind == by.route.Kind:
-			name = fmt.Sprintf("%s %s rules[%d]", by.route.Kind, by.route.Name, by.rule.Index)
+			name = fmt.Sprintf("%s %s rules[%d]", by.route.Kind, by.route.Name, by.form.Rule.Index)
 		default:
-			name = fmt.Sprintf("route %q rules[%d]", by.route.Name, by.rule.Index)
+			name = fmt.Sprintf("route %q rules[%d]", by.route.Name, by.form.Rule.Index)
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
