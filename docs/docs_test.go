@@ -165,7 +165,7 @@ func read(t *testing.T, file string) string {
 // TestConditionsAreDocumented: docs/reference/conditions.md has a row for each reason of a condition or an event, and
 // no other.
 func TestConditionsAreDocumented(t *testing.T) {
-	reason := regexp.MustCompile(`(?m)^\t(?:Reason|event)\w+ = "(\w+)"$`)
+	reason := regexp.MustCompile(`(?m)^\t(?:Reason|event)\w+ += "(\w+)"$`)
 	known := []string{"as above"}
 	for _, file := range []string{"internal/operator/status/conditions.go", "controller.go"} {
 		found := reason.FindAllStringSubmatch(read(t, file), -1)

@@ -11,91 +11,47 @@ import (
 	"gateway/internal/model"
 )
 
-// The reasons of the condition Accepted. With several problems, the reason is the first one's.
+// docs/reference/conditions.md describes the reasons. With several problems, the reason is that of the first one.
+
+// The reasons of the condition Accepted.
 const (
-	// ReasonAccepted: every route in the spec is served.
-	ReasonAccepted = "Accepted"
-	// ReasonNotAllowed: the administrator has forbidden something in spec.service or spec.pods by a flag of the operator.
-	// The Service or the pods stay as they are, and Programmed is False for the same reason.
-	ReasonNotAllowed = "NotAllowed"
-	// ReasonWithoutHTTP3: spec.http3 asks for HTTP/3, and a port does not have it. The condition is True if every route is
-	// served.
-	ReasonWithoutHTTP3 = "WithoutHTTP3"
-	// ReasonUnusedBackend: no route refers to the Service port of an entry in spec.backends, which may be there ahead of
-	// its route, or have a typo. The condition is True if every route is served. It is False if the entry has tls and may
-	// be meant for a Service port that a route refers to: nothing is sent there.
-	ReasonUnusedBackend = "UnusedBackend"
-	// ReasonNoMatchingListenerHostname: a route names hostnames that none of its listeners takes. The other routes are
-	// served.
+	ReasonAccepted                   = "Accepted"
+	ReasonNotAllowed                 = "NotAllowed"
+	ReasonWithoutHTTP3               = "WithoutHTTP3"
+	ReasonUnusedBackend              = "UnusedBackend"
 	ReasonNoMatchingListenerHostname = "NoMatchingListenerHostname"
-	// ReasonUnsupportedValue: a rule asks for something that cannot be done, like a regular expression that is none. The
-	// rest of the route is served.
-	ReasonUnsupportedValue = "UnsupportedValue"
+	ReasonUnsupportedValue           = "UnsupportedValue"
 )
 
-// The reasons of the condition ResolvedRefs. With several problems, the reason is the first one's.
+// The reasons of the condition ResolvedRefs.
 const (
-	// ReasonResolvedRefs: everything that is named exists and can be used, as far as the proxies have reported.
-	ReasonResolvedRefs = "ResolvedRefs"
-	// ReasonBackendNotFound: a Service does not exist. Its share of the requests is answered with 500.
-	ReasonBackendNotFound = "BackendNotFound"
-	// ReasonPortNotFound: a Service exists, but has no such TCP port. Its share of the requests is answered with 500.
-	ReasonPortNotFound = "PortNotFound"
-	// ReasonUnsupportedBackend: a Service is of type ExternalName, which would make the proxies reach what its author may
-	// not, or selects proxies, which would be a loop. Its share of the requests is answered with 500.
-	ReasonUnsupportedBackend = "UnsupportedBackend"
-	// ReasonUnsupportedProtocol: the appProtocol of a Service's port is one that the proxies do not speak, or says TLS and
-	// spec.backends does not say how. The Service's share of the requests is answered with 500.
-	ReasonUnsupportedProtocol = "UnsupportedProtocol"
-	// ReasonInvalidCertificateRef: the certificate of a Secret cannot be used. A proxy leaves it out, and a listener that
-	// has no other; everything else is served.
-	ReasonInvalidCertificateRef = "InvalidCertificateRef"
-	// ReasonInvalidCACertificateRef: the certificates of a ConfigMap cannot be used. A listener that checks its clients by
-	// them is not served; requests for a backend that is checked by them are answered with 500.
+	ReasonResolvedRefs            = "ResolvedRefs"
+	ReasonBackendNotFound         = "BackendNotFound"
+	ReasonPortNotFound            = "PortNotFound"
+	ReasonUnsupportedBackend      = "UnsupportedBackend"
+	ReasonUnsupportedProtocol     = "UnsupportedProtocol"
+	ReasonInvalidCertificateRef   = "InvalidCertificateRef"
 	ReasonInvalidCACertificateRef = "InvalidCACertificateRef"
-	// ReasonInvalidUsersRef: a Secret with users or API keys does not exist, or some or all of them cannot be used.
-	ReasonInvalidUsersRef = "InvalidUsersRef"
-	// ReasonInvalidKeysRef: a ConfigMap with keys of tokens does not exist, or its keys cannot be used.
-	ReasonInvalidKeysRef = "InvalidKeysRef"
-	// ReasonInvalidRulesRef: a ConfigMap with rules of a WAF does not exist, or its rules cannot be used. Or a WAF leaves
-	// out a rule that there is not.
-	ReasonInvalidRulesRef = "InvalidRulesRef"
-	// ReasonTooManyProblems: a proxy has more problems than its report lists. The condition is Unknown: what is named may
-	// be among them.
-	ReasonTooManyProblems = "TooManyProblems"
+	ReasonInvalidUsersRef         = "InvalidUsersRef"
+	ReasonInvalidKeysRef          = "InvalidKeysRef"
+	ReasonInvalidRulesRef         = "InvalidRulesRef"
+	ReasonTooManyProblems         = "TooManyProblems"
 )
 
 // The reasons of the condition Programmed.
 const (
-	// ReasonProgrammed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
-	ReasonProgrammed = "Programmed"
-	// ReasonAddressNotAssigned: the same, and the Service's load balancer has no address yet, or the Service does not
-	// have the one in spec.service.address.
+	ReasonProgrammed         = "Programmed"
 	ReasonAddressNotAssigned = "AddressNotAssigned"
-	// ReasonPending: a proxy that receives traffic does not run this generation yet, or a child of a deleted Gateway of
-	// the same name is still there.
-	ReasonPending = "Pending"
-	// ReasonNoReadyProxies: no proxy receives traffic.
-	ReasonNoReadyProxies = "NoReadyProxies"
-	// ReasonLoadFailed: a proxy that receives traffic could not load this generation; it goes on with an older one.
-	ReasonLoadFailed = "LoadFailed"
-	// ReasonChildNotOwned: an object has the name of one of the Gateway's children and belongs to someone else. It is left
-	// alone, and what it stands in the way of is missing.
-	ReasonChildNotOwned = "ChildNotOwned"
-	// ReasonApplyFailed: the API server refused one of the Gateway's children, or failed at it, as when no node port is
-	// left or a webhook does not answer.
-	ReasonApplyFailed = "ApplyFailed"
+	ReasonPending            = "Pending"
+	ReasonNoReadyProxies     = "NoReadyProxies"
+	ReasonLoadFailed         = "LoadFailed"
+	ReasonChildNotOwned      = "ChildNotOwned"
+	ReasonApplyFailed        = "ApplyFailed"
 )
 
-// The reasons of the condition Shadow.
+// The reasons of the conditions Shadow and UnreachableRules.
 const (
-	// ReasonShadow: filters in shadow let through what they would refuse.
-	ReasonShadow = "Shadow"
-)
-
-// The reasons of the condition UnreachableRules.
-const (
-	// ReasonUnreachableRules: rules get no requests, since others that come first match all of them.
+	ReasonShadow           = "Shadow"
 	ReasonUnreachableRules = "UnreachableRules"
 )
 
