@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -137,11 +136,11 @@ func usesSecretsElsewhere(gateway *gatewayv1.Gateway) bool {
 // listenerSets marks ListenerSets. Those of an unchanged Gateway stay unchanged, too.
 func (m *marker) listenerSets() {
 	for _, set := range m.seen.ListenerSets {
-		gateway := gatewayOf(set)
+		gateway := source.GatewayOf(set)
 		if !m.faulty[set] && !m.seen.unknown[gateway] {
 			continue
 		}
-		m.seen.unknown[setParent(set)] = true
+		m.seen.unknown[source.SetParent(set.Namespace, set.Name)] = true
 		delete(m.wanted.ListenerSets, nameOf(set))
 		if m.faulty[set] && m.isOurs(gateway) {
 			status := set.Status.DeepCopy()
@@ -192,14 +191,14 @@ func (m *marker) route(kind string, route metav1.Object) {
 	if !source.IsRoute(kind) {
 		return
 	}
-	spec, status := partsOf(route)
+	spec, status := source.RouteParts(route)
 	object := source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}
 	held := m.faulty[route] || m.needsStalled(route)
 	wanted := slices.DeleteFunc(m.wanted.Routes[object], func(said gatewayv1.RouteParentStatus) bool {
-		return held || m.seen.unknown[parentOf(said.ParentRef, route.GetNamespace())]
+		return held || m.seen.unknown[source.ParentOf(said.ParentRef, route.GetNamespace())]
 	})
 	for _, ref := range spec.ParentRefs {
-		parent := parentOf(ref, route.GetNamespace())
+		parent := source.ParentOf(ref, route.GetNamespace())
 		if !m.seen.unknown[parent] && (!held || !m.isOurs(parent)) {
 			continue
 		}
@@ -256,35 +255,14 @@ func (m *marker) needsStalled(route metav1.Object) bool {
 	return false
 }
 
-// setParent returns the parent that a ListenerSet is.
-func setParent(set *gatewayv1.ListenerSet) source.Parent {
-	return source.Parent{Group: gatewayv1.GroupName, Kind: "ListenerSet", Namespace: set.Namespace, Name: set.Name}
-}
-
-// gatewayOf returns the Gateway of a ListenerSet.
-func gatewayOf(set *gatewayv1.ListenerSet) source.Parent {
-	ref := set.Spec.ParentRef
-	return source.GatewayParent(string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(set.Namespace))), string(ref.Name))
-}
-
-// parentOf returns what a route names.
-func parentOf(ref gatewayv1.ParentReference, namespace string) source.Parent {
-	return source.Parent{
-		Group:     string(ptr.Deref(ref.Group, gatewayv1.GroupName)),
-		Kind:      string(ptr.Deref(ref.Kind, "Gateway")),
-		Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))),
-		Name:      string(ref.Name),
-	}
-}
-
 // isOurs reports whether routes may name a parent to be served by us.
 func (m *marker) isOurs(parent source.Parent) bool {
 	if parent.Group == appv1.GroupName {
 		return m.seen.own[parent] != nil
 	}
 	for _, set := range m.seen.ListenerSets {
-		if parent == setParent(set) {
-			return m.isOurs(gatewayOf(set))
+		if parent == source.SetParent(set.Namespace, set.Name) {
+			return m.isOurs(source.GatewayOf(set))
 		}
 	}
 	for _, gateway := range m.seen.Gateways {

@@ -182,9 +182,9 @@ func (o *observed) addOwn() error {
 // newOwn returns our Gateways that a route is the first to name, and notes the names of all that it names.
 func (o *observed) newOwn(object metav1.Object) map[source.Parent]*appv1.Gateway {
 	found := map[source.Parent]*appv1.Gateway{}
-	spec, _ := partsOf(object)
+	spec, _ := source.RouteParts(object)
 	for _, ref := range spec.ParentRefs {
-		parent := parentOf(ref, object.GetNamespace())
+		parent := source.ParentOf(ref, object.GetNamespace())
 		if parent.Group != appv1.GroupName {
 			continue
 		}
@@ -194,23 +194,6 @@ func (o *observed) newOwn(object metav1.Object) map[source.Parent]*appv1.Gateway
 		}
 	}
 	return found
-}
-
-// partsOf returns what routes of all kinds have. Of other objects, both are empty.
-func partsOf(object metav1.Object) (*gatewayv1.CommonRouteSpec, *gatewayv1.RouteStatus) {
-	switch r := object.(type) {
-	case *gatewayv1.HTTPRoute:
-		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
-	case *gatewayv1.GRPCRoute:
-		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
-	case *gatewayv1.TLSRoute:
-		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
-	case *gatewayv1.TCPRoute:
-		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
-	case *gatewayv1.UDPRoute:
-		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
-	}
-	return &gatewayv1.CommonRouteSpec{}, &gatewayv1.RouteStatus{}
 }
 
 // ownGateway returns a Gateway of our own, nil if there is none.

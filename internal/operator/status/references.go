@@ -12,7 +12,6 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
-	"gateway/internal/waf"
 )
 
 // maxListed is how many problems of a kind a message lists; it counts the rest.
@@ -72,57 +71,29 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 // Gateway API are in the status of that Gateway.
 func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Service, bool)) []model.Problem {
 	var problems []model.Problem
+	add := func(ref model.Reference, reason model.Reason, message string) {
+		problem := model.Problem{RouteKind: ref.Kind, Route: ref.Route, Reason: reason}
+		if ref.Kind == source.Listener {
+			problem = model.Problem{Listener: ref.Route, Reason: reason}
+		}
+		problem.Message = fmt.Sprintf("%s %q: %s", called[ref.Kind], ref.Route, message)
+		problems = append(problems, problem)
+	}
+	isElsewhere := func(ref model.Reference) bool { return ref.Kind == source.Listener && proxypod.Parent(gateway) != "" }
 	tls := backendsWithTLS(gateway)
 	for _, ref := range references(gateway) {
-		if ref.Kind == source.Listener && proxypod.Parent(gateway) != "" {
-			continue
-		}
-		found, known := service(ref.Backend.Service)
-		if !known {
-			continue
-		}
-		if reason, message := CheckRef(ref, found, tls[ref.Backend]); reason != "" {
-			problem := model.Problem{RouteKind: ref.Kind, Route: ref.Route, Reason: model.Reason(reason)}
-			if ref.Kind == source.Listener {
-				problem = model.Problem{Listener: ref.Route, Reason: model.Reason(reason)}
-			}
-			problem.Message = fmt.Sprintf("%s %q: %s", called[ref.Kind], ref.Route, message)
-			problems = append(problems, problem)
-		}
-	}
-	return append(problems, exclusionProblems(gateway)...)
-}
-
-// exclusionProblems are rules that WAFs of routes and listeners leave out and that the Core Rule Set does not have.
-func exclusionProblems(gateway *appv1.Gateway) []model.Problem {
-	var problems []model.Problem
-	check := func(kind string, name appv1.Name, filters []appv1.RuleFilter) {
-		for i := range filters {
-			if filters[i].WAF == nil {
-				continue
-			}
-			var settings waf.Settings
-			for _, excluded := range filters[i].WAF.ExcludedRules {
-				settings.Excluded = append(settings.Excluded, waf.Exclusion{Rule: excluded.ID})
-			}
-			for _, wrong := range settings.Problems() {
-				problem := model.Problem{RouteKind: kind, Route: string(name), Reason: ReasonInvalidRulesRef}
-				if kind == source.Listener {
-					problem = model.Problem{Listener: string(name), Reason: ReasonInvalidRulesRef}
-				}
-				problem.Message = fmt.Sprintf("%s %q: %s", called[kind], name, wrong)
-				problems = append(problems, problem)
+		if found, known := service(ref.Backend.Service); known && !isElsewhere(ref) {
+			if reason, message := CheckRef(ref, found, tls[ref.Backend]); reason != "" {
+				add(ref, model.Reason(reason), message)
 			}
 		}
 	}
-	for i := range gateway.Spec.Listeners {
-		if proxypod.Parent(gateway) == "" {
-			check(source.Listener, gateway.Spec.Listeners[i].Name, gateway.Spec.Listeners[i].Filters)
-		}
-	}
-	for i := range gateway.Spec.Routes {
-		for j := range gateway.Spec.Routes[i].Rules {
-			check(source.HTTPRoute, gateway.Spec.Routes[i].Name, gateway.Spec.Routes[i].Rules[j].Filters)
+	// WAFs may leave out rules that the Core Rule Set does not have.
+	for of, action := range source.Actions(gateway) {
+		if action.WAF != nil && !isElsewhere(of) {
+			for _, wrong := range action.WAF.Settings.Problems() {
+				add(of, ReasonInvalidRulesRef, wrong)
+			}
 		}
 	}
 	return problems

@@ -30,7 +30,7 @@ func MountsOf(gateway *appv1.Gateway) proxypod.Mounts {
 			m.ConfigMaps = appendNames(m.ConfigMaps, backend.TLS.CACertificateRefs)
 		}
 	}
-	for action := range actions(gateway) {
+	for _, action := range Actions(gateway) {
 		m.WAF = m.WAF || action.WAF != nil
 		for _, mount := range action.Mounts() {
 			m.ConfigMaps = append(m.ConfigMaps, mount.ConfigMaps...)
@@ -57,27 +57,28 @@ func MountsOf(gateway *appv1.Gateway) proxypod.Mounts {
 // MountsOfFilters returns what the filters of a Gateway need.
 func MountsOfFilters(gateway *appv1.Gateway) []model.Mount {
 	var all []model.Mount
-	for action := range actions(gateway) {
+	for _, action := range Actions(gateway) {
 		all = append(all, action.Mounts()...)
 	}
 	return all
 }
 
-// actions returns what the filters of each rule and listener of a Gateway do.
-func actions(gateway *appv1.Gateway) iter.Seq[*model.Action] {
-	return func(yield func(*model.Action) bool) {
+// Actions returns what the filters of each rule and listener of a Gateway do, with the kind and name of the route, or
+// those of the listener.
+func Actions(gateway *appv1.Gateway) iter.Seq2[model.Reference, *model.Action] {
+	return func(yield func(model.Reference, *model.Action) bool) {
 		goOn := true
-		add := func(filters []appv1.RuleFilter) {
+		add := func(kind string, name appv1.Name, filters []appv1.RuleFilter) {
 			if goOn && len(filters) > 0 {
-				goOn = yield(ListenerFilters("", gateway.Namespace, appv1.RouteFilterSpec{Filters: filters}))
+				goOn = yield(model.Reference{Kind: kind, Route: string(name)}, ListenerFilters("", gateway.Namespace, appv1.RouteFilterSpec{Filters: filters}))
 			}
 		}
 		for i := range gateway.Spec.Listeners {
-			add(gateway.Spec.Listeners[i].Filters)
+			add(Listener, gateway.Spec.Listeners[i].Name, gateway.Spec.Listeners[i].Filters)
 		}
 		for i := range gateway.Spec.Routes {
 			for j := range gateway.Spec.Routes[i].Rules {
-				add(gateway.Spec.Routes[i].Rules[j].Filters)
+				add(HTTPRoute, gateway.Spec.Routes[i].Name, gateway.Spec.Routes[i].Rules[j].Filters)
 			}
 		}
 	}

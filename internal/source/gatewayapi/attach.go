@@ -27,7 +27,7 @@ type attachment struct {
 // attach finds the listeners that a route belongs to, of those parents that are ours.
 func (t *translator) attach(r *route) {
 	for _, ref := range r.parentRefs {
-		parent := t.parents[parentOf(ref, r.GetNamespace())]
+		parent := t.parents[ParentOf(ref, r.GetNamespace())]
 		if parent == nil {
 			continue
 		}
@@ -53,7 +53,8 @@ func (t *translator) attach(r *route) {
 
 func (r *route) isAt(l *listener) bool { return slices.Contains(r.listeners, l) }
 
-func parentOf(ref gatewayv1.ParentReference, namespace string) Parent {
+// ParentOf returns what a route of a namespace names.
+func ParentOf(ref gatewayv1.ParentReference, namespace string) Parent {
 	return Parent{
 		Group: string(or(ref.Group, gatewayv1.GroupName)), Kind: string(or(ref.Kind, kindGateway)),
 		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(namespace))), Name: string(ref.Name),

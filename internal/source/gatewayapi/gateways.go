@@ -100,13 +100,12 @@ func allowedRoutes(own *appv1.AllowedRoutes) *gatewayv1.AllowedRoutes {
 // addListenerSets adds the listeners of ListenerSets to the data planes of their Gateways.
 func (t *translator) addListenerSets() {
 	for _, set := range sorted(t.ListenerSets) {
-		ref := set.Spec.ParentRef
-		gateway := t.parents[parentOf(gatewayv1.ParentReference{Group: ref.Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}, set.Namespace)]
+		gateway := t.parents[GatewayOf(set)]
 		if gateway == nil || gateway.plane.gateway == nil {
 			continue
 		}
 		plane := gateway.plane
-		parent := &parent{Parent: Parent{gatewayv1.GroupName, kindListenerSet, set.Namespace, set.Name}, plane: plane, set: set}
+		parent := &parent{Parent: SetParent(set.Namespace, set.Name), plane: plane, set: set}
 		parent.allowed = t.allowsSet(plane.gateway, set)
 		for _, entry := range set.Spec.Listeners {
 			l := t.newListener(gatewayv1.Listener(entry), origin(kindListenerSet, set), plane)
@@ -119,6 +118,12 @@ func (t *translator) addListenerSets() {
 		}
 		plane.sets, t.parents[parent.Parent] = append(plane.sets, parent), parent
 	}
+}
+
+// GatewayOf returns the Gateway of a ListenerSet.
+func GatewayOf(set *gatewayv1.ListenerSet) Parent {
+	ref := set.Spec.ParentRef
+	return ParentOf(gatewayv1.ParentReference{Group: ref.Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}, set.Namespace)
 }
 
 // allowsSet reports whether a Gateway lets a ListenerSet add listeners.

@@ -192,7 +192,8 @@ func (x *Index) touchTargets(policy *appv1.BackendPolicy) {
 // Renew takes in an object that differs in its version alone.
 func (x *Index) Renew(id Object, object metav1.Object) {
 	if before := x.routes[id]; before != nil {
-		before.Object, before.parents = object, parentsOf(object)
+		_, status := RouteParts(object)
+		before.Object, before.parents = object, status.Parents
 	}
 	if filter, ok := object.(*appv1.RouteFilter); ok {
 		x.filters[id] = filter

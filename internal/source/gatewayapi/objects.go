@@ -183,6 +183,11 @@ func GatewayParent(namespace, name string) Parent {
 	return Parent{gatewayv1.GroupName, kindGateway, namespace, name}
 }
 
+// SetParent returns the parent that a ListenerSet is.
+func SetParent(namespace, name string) Parent {
+	return Parent{gatewayv1.GroupName, kindListenerSet, namespace, name}
+}
+
 // OwnParent returns the parent that a Gateway of our own is.
 func OwnParent(namespace, name string) Parent {
 	return Parent{appv1.GroupName, kindGateway, namespace, name}

@@ -52,71 +52,69 @@ type member struct {
 	claims      []claim
 }
 
-// newRoute returns a route without rules.
-func newRoute(
-	object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, hostnames []gatewayv1.Hostname,
-) *route {
+// newRoute returns a route without rules, for all hostnames.
+func newRoute(object metav1.Object, kind string) *route {
+	spec, status := RouteParts(object)
 	r := &route{
 		Object: object, id: idOf(kind, object), kind: kind, name: object.GetNamespace() + "/" + object.GetName(),
-		parentRefs: spec.ParentRefs, parents: parentsOf(object), hostnames: []string{""}, models: map[Parent]*model.Route{},
+		parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}, models: map[Parent]*model.Route{},
 	}
 	created := object.GetCreationTimestamp()
 	// Negative numbers come first. The time of an object without one is negative.
 	r.key = fmt.Sprintf("a%020d\x00%s\x00%s\x00%s", uint64(created.Unix())^1<<63, object.GetNamespace(), r.name, kind) //nolint:gosec // bits
-	if len(hostnames) > 0 {
-		r.hostnames = nil
-		for _, hostname := range hostnames {
-			if !slices.Contains(r.hostnames, string(hostname)) {
-				r.hostnames = append(r.hostnames, string(hostname))
-			}
-		}
-	}
 	return r
 }
 
-// parentsOf returns what the status of a route says of its parents.
-func parentsOf(object metav1.Object) []gatewayv1.RouteParentStatus {
-	switch object := object.(type) {
-	case *gatewayv1.HTTPRoute:
-		return object.Status.Parents
-	case *gatewayv1.GRPCRoute:
-		return object.Status.Parents
-	case *gatewayv1.TLSRoute:
-		return object.Status.Parents
-	case *gatewayv1.TCPRoute:
-		return object.Status.Parents
-	case *gatewayv1.UDPRoute:
-		return object.Status.Parents
+// setHostnames sets the hostnames of a route, if there are any.
+func (r *route) setHostnames(hostnames []gatewayv1.Hostname) {
+	for i, hostname := range hostnames {
+		if i == 0 {
+			r.hostnames = nil
+		}
+		if !slices.Contains(r.hostnames, string(hostname)) {
+			r.hostnames = append(r.hostnames, string(hostname))
+		}
 	}
-	return nil
+}
+
+// RouteParts returns what routes of all kinds have. Of other objects, both are empty.
+func RouteParts(object metav1.Object) (*gatewayv1.CommonRouteSpec, *gatewayv1.RouteStatus) {
+	switch r := object.(type) {
+	case *gatewayv1.HTTPRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.GRPCRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.TLSRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.TCPRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	case *gatewayv1.UDPRoute:
+		return &r.Spec.CommonRouteSpec, &r.Status.RouteStatus
+	}
+	return &gatewayv1.CommonRouteSpec{}, &gatewayv1.RouteStatus{}
 }
 
 // translate translates a route.
 func (t *translator) translate(id Object, object metav1.Object) *route {
-	var r *route
-	begin := func(spec gatewayv1.CommonRouteSpec, hostnames []gatewayv1.Hostname) {
-		r = newRoute(object, id.Kind, spec, hostnames)
-		t.translating = r
-	}
+	r := newRoute(object, id.Kind)
+	t.translating = r
 	switch object := object.(type) {
 	case *gatewayv1.HTTPRoute:
-		begin(object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		r.setHostnames(object.Spec.Hostnames)
 		t.addRules(r, object.Spec.Rules)
 	case *gatewayv1.GRPCRoute:
-		begin(object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		r.setHostnames(object.Spec.Hostnames)
 		t.addRules(r, rules.FromGRPC(object.Spec.Rules))
 	case *gatewayv1.TLSRoute:
-		begin(object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		r.setHostnames(object.Spec.Hostnames)
 		for _, rule := range object.Spec.Rules {
 			t.addConnections(r, rule.BackendRefs)
 		}
 	case *gatewayv1.TCPRoute:
-		begin(object.Spec.CommonRouteSpec, nil)
 		for _, rule := range object.Spec.Rules {
 			t.addConnections(r, rule.BackendRefs)
 		}
 	case *gatewayv1.UDPRoute:
-		begin(object.Spec.CommonRouteSpec, nil)
 		r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
 	}
 	t.translating = nil

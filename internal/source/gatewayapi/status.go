@@ -94,7 +94,7 @@ func (s *Status) add(t *translator, id Object) {
 			s.Gateways[name] = t.gatewayStatus(gateway.plane)
 		}
 	case kindListenerSet:
-		if set := t.parents[Parent{gatewayv1.GroupName, kindListenerSet, id.Namespace, id.Name}]; set != nil {
+		if set := t.parents[SetParent(id.Namespace, id.Name)]; set != nil {
 			s.ListenerSets[name] = t.setStatus(set)
 		}
 	case kindTLSPolicy:

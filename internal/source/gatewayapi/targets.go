@@ -78,7 +78,7 @@ func (r *Result) IdleFilters() []Object {
 func (r *Result) Strays(parents map[Parent]bool) []Object {
 	var all []Object
 	for _, route := range slices.SortedFunc(maps.Values(r.t.routes), (*route).compare) {
-		hasParent := func(ref gatewayv1.ParentReference) bool { return parents[parentOf(ref, route.GetNamespace())] }
+		hasParent := func(ref gatewayv1.ParentReference) bool { return parents[ParentOf(ref, route.GetNamespace())] }
 		if !slices.ContainsFunc(route.parentRefs, hasParent) {
 			all = append(all, route.id)
 		}
