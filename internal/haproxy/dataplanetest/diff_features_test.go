@@ -40,7 +40,7 @@ certificates: {https: [{secret: cert, names: [a.io]}]}
 `
 
 // TestDiffOfFeatures has, with TestDiff and TestDiffOfFirstTimes, the rows of the table in
-// docs/explanation/architecture.md.
+// docs/reference/reloads.md.
 func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 	tests := map[string]struct{ old, new, reload string }{
 		"a path":                                      {"value: /api", "value: /other", ""},

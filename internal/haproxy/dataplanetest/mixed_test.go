@@ -300,7 +300,7 @@ func TestReloadsOfMixedPorts(t *testing.T) {
 	}
 }
 
-// TestDiffOfMixedPorts has the rows about mixed ports of the table in docs/explanation/architecture.md.
+// TestDiffOfMixedPorts has the rows about mixed ports of the table in docs/reference/reloads.md.
 func TestDiffOfMixedPorts(t *testing.T) {
 	vault := `    - {name: vault, port: 443, protocol: TLS, hostname: vault.example.com, tls: {mode: Passthrough}}
 `
