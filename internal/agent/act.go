@@ -112,7 +112,7 @@ func (a *Agent) change(ctx context.Context, next action) (changed bool, err erro
 		a.state.runs(a.state.running.worker)
 		logging.V(2).Infof("Version %s is live, as %s: %s", next.target.version, a.state.disk.id, next.plan.Summary())
 		loads.WithLabelValues("runtime", next.plan.Summary()).Inc()
-		return true, nil
+		return a.state.running.switched.IsZero(), nil
 	}
 	a.state.running.unknown, next.reason = reasonCommandsFailed, reasonCommandsFailed
 	// It may have been told to stop, too.
@@ -138,7 +138,7 @@ func (a *Agent) command(ctx context.Context, change plan.Plan) error {
 		delete(r.draining, backendServer{server.Backend, server.Server})
 	}
 	r.drain(busy)
-	r.config, r.unused = change.After, r.unused.Without(a.state.disk.config)
+	r.carriedOut(change, a.state.disk.config, time.Now())
 	return nil
 }
 

@@ -257,7 +257,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 		problem = fmt.Sprintf("the certificate is not for %s: it is for %s", listener.Hostname, listNames(file.names))
 	}
 	if c.isUsable(listener.Name, secret, &file, problem) {
-		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind)}
+		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind), KeyType: file.kind.String()}
 		c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
 	}
 }

@@ -81,7 +81,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
 	file := func(from, until time.Time, names ...string) certificateFile {
-		return certificateFile{names: names, notBefore: from, notAfter: until}
+		return certificateFile{names: names, kind: x509.ECDSA, notBefore: from, notAfter: until}
 	}
 	files := mounted{
 		certificates: map[string]certificateFile{
@@ -119,7 +119,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	table.Listeners[2].TLS.ClientCAs = []string{"broken", "staff"}
 
 	got := collect(&table, files, "shop", now)
-	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com]} {nameless []}] staff:[{good [a.example.com]}] wild:[{sooner [b.example.com]} {good [a.example.com]} {again [c.example.com]} {older [a.example.com]}]]" {
+	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com] ECDSA} {nameless [] ECDSA}] staff:[{good [a.example.com] ECDSA}] wild:[{sooner [b.example.com] ECDSA} {good [a.example.com] ECDSA} {again [c.example.com] ECDSA} {older [a.example.com] RSA}]]" {
 		t.Errorf("certificates are %s", s)
 	}
 	if public := got.authorities[model.SystemCAs]; parseAuthority(public, nil).problem != "" || bytes.Count(public, []byte("BEGIN")) < 100 {
@@ -247,13 +247,13 @@ func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 // TestACertificateForOtherNames: a listener of the Gateway API shows it for its hostname, if there is no better one.
 func TestACertificateForOtherNames(t *testing.T) {
 	files := mounted{certificates: map[string]certificateFile{
-		"other": {names: []string{"a.org"}, notAfter: time.Now().Add(time.Hour)},
+		"other": {names: []string{"a.org"}, kind: x509.ECDSA, notAfter: time.Now().Add(time.Hour)},
 		"fits":  {names: []string{"shop.example.com"}, notAfter: time.Now().Add(time.Hour), kind: x509.RSA},
 	}}
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("shop", "shop.example.com", "fits", "other")}}
 	table.Listeners[0].TLS.AnyNames = true
 	got := collect(&table, files, "shop", time.Now())
-	if s := fmt.Sprint(got.certificates); s != "map[shop:[{fits [shop.example.com]} {other [shop.example.com]}]]" || len(got.problems) > 0 {
+	if s := fmt.Sprint(got.certificates); s != "map[shop:[{fits [shop.example.com] RSA} {other [shop.example.com] ECDSA}]]" || len(got.problems) > 0 {
 		t.Errorf("certificates are %s, problems %+v", s, got.problems)
 	}
 }

@@ -57,7 +57,7 @@ func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
 	if !r.unused.IsEmpty() {
 		interval = max(interval, a.cleanup.unused.Sub(r.unusedSince)/2)
 	}
-	if !a.state.isKnown() || now.Sub(a.cleanup.unused) < interval {
+	if !a.state.isKnown() || !r.switched.IsZero() || now.Sub(a.cleanup.unused) < interval {
 		return
 	}
 	a.cleanup.unused = now

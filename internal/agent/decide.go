@@ -25,7 +25,7 @@ type action struct {
 type actionKind int
 
 const (
-	// actionWait: there is a reload to make, and it has to wait.
+	// actionWait: there is a reload to make, or an edit of names, and it has to wait.
 	actionWait actionKind = iota
 	// actionNone: HAProxy has the target already, or will have it when it starts or is up again.
 	actionNone
@@ -75,19 +75,21 @@ func (s *state) next(target configuration, now time.Time) action {
 	if !s.running.up {
 		has = s.disk.config
 	}
-	change := plan.Change(s.disk.config, target.config, has)
+	change := plan.Change(s.disk.config, target.config, has, s.running.isSettled(now))
 	if change.Reload == "" {
 		// HAProxy is sure to start on the sections that it runs.
-		target.config.Sections, target.config.Files = has.Sections, has.Files
+		target.config.Sections, target.config.Files, target.config.Authorities = has.Sections, has.Files, change.After.Authorities
 	}
 	next := action{kind: actionNone, target: target, plan: change, reason: change.Reload, proven: s.disk.proven && change.Reload == ""}
 	switch {
 	case s.running.up && s.running.unknown != "":
 		next.kind, next.reason, next.proven = actionReload, s.running.unknown, false
+	case change.Empty() && len(change.After.Held) > 0:
+		next.kind = actionWait
 	case change.Empty():
 	case s.running.up && change.Reload != "":
 		next.kind = actionReload
-	case s.running.up && s.wouldBeSeenToRestart(now):
+	case s.running.up && s.wouldBeSeenToRestart(now) && len(change.Authorities) == 0: // gateway-keys reads their files
 		next.kind = actionTellFirst
 	case s.running.up:
 		next.kind = actionTell

@@ -91,7 +91,7 @@ func (f *fleet) put(i int, route *gatewayv1.HTTPRoute) {
 func (f *fleet) live(changed ...model.Backend) {
 	table, _ := f.compiler.Compile(f.index.Result().For(f.own))
 	next := f.renderer.Render(render.Input{Table: table, Backends: f.states}, changed...)
-	plan.Change(f.config, next, f.config)
+	plan.Change(f.config, next, f.config, false)
 	f.config = next
 }
 

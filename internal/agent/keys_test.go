@@ -85,9 +85,9 @@ func TestCertificatesComeAndGo(t *testing.T) {
 	// One for a name that the listener has not is none, so its line goes; what comes for it brings the line back.
 	r.put("later", r.authority.Issue(t, []string{"else.example.com"}))
 	r.expectProblems("later Secret/later is not for later.example.com: it is for else.example.com")
-	r.eventually("it is not shown", func() error {
-		if state, err := r.shown("later.example.com"); err == nil {
-			return fmt.Errorf("%v is", state.PeerCertificates[0].DNSNames)
+	r.eventually("its listener gets no requests", func() error {
+		if err := r.getTLS(r.client("later.example.com"), "later.example.com"); err == nil || !strings.Contains(err.Error(), "got 421 ") {
+			return fmt.Errorf("got %w", err)
 		}
 		return nil
 	})

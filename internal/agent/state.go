@@ -75,6 +75,8 @@ type running struct {
 	config      ir.Config
 	unused      plan.Unused
 	unusedSince time.Time
+	// switched is when the lines of names that config holds were changed; zero if it holds none.
+	switched time.Time
 	// draining are servers that are out of use and that HAProxy cannot delete while they have connections.
 	draining map[backendServer]bool
 	// pods are the ids that it was told of the pods whose requests count together; "" if that was not yet.
@@ -86,6 +88,22 @@ type running struct {
 	// the disk.
 	live, complete version
 	unmounted      string
+}
+
+// isSettled reports whether all handshakes have ended that began before names were held.
+func (r *running) isSettled(now time.Time) bool {
+	return !r.switched.IsZero() && now.Sub(r.switched) > ir.HandshakeTimeout+time.Second // HAProxy's clock is another one
+}
+
+// carriedOut notes what the worker runs after a plan.
+func (r *running) carriedOut(change plan.Plan, used ir.Config, now time.Time) {
+	r.config, r.unused = change.After, r.unused.Without(used)
+	switch {
+	case len(r.config.Held) == 0:
+		r.switched = time.Time{}
+	case change.Switches:
+		r.switched = now
+	}
 }
 
 // backendServer is a server of a backend.
@@ -130,17 +148,18 @@ func (s *state) observe(worker *runtime.Process) {
 // started notes that the worker was started on the files on the disk.
 func (s *state) started(worker runtime.Process) {
 	s.running.config, s.running.unused, s.running.draining, s.running.pods = s.disk.config, plan.Unused{}, nil, ""
+	s.running.switched = time.Time{}
 	s.runs(worker)
 }
 
-// runs notes that the worker runs exactly the files on the disk.
+// runs notes that the worker runs exactly the files on the disk, but for names that are held.
 func (s *state) runs(worker runtime.Process) {
 	r := &s.running
 	r.worker, r.up, r.unknown = worker, true, ""
 	s.disk.proven = true
 	good := s.disk.configuration
 	s.good = &good
-	if !s.disk.partial {
+	if !s.disk.partial && r.switched.IsZero() {
 		r.live, r.unmounted = s.disk.version, s.disk.material.unmounted
 		if r.unmounted == "" && s.disk.isWritten() {
 			r.complete = r.live

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/tree"
 )
@@ -70,5 +71,42 @@ func TestAPartialLoadIsNotLive(t *testing.T) {
 	s.started(runtime.Process{LoadID: "load-3", PID: 9, Started: 300})
 	if r := &s.running; r.live.generation() != 2 || r.complete.generation() != 1 || r.unmounted != "Secret shop/new" {
 		t.Errorf("whole: generation %d is live, %d complete, unmounted=%q", r.live.generation(), r.complete.generation(), r.unmounted)
+	}
+}
+
+// While names are held, nothing of the generation is live, and HAProxy keeps what they lead to. Once all handshakes have
+// ended, HAProxy is told the rest.
+func TestAGenerationIsLiveOnceHandshakesHaveEnded(t *testing.T) {
+	names := func(identity, minVersion string) ir.Config {
+		config := newConfig("a", 1)
+		config.Maps = map[string]tree.Map[string]{ir.NamesFile: tree.Of(map[string]string{"443/a.io": identity})}
+		config.Demands = map[string]ir.Demands{identity: {MinVersion: minVersion}}
+		return config
+	}
+	s, now := newState(), time.Unix(1000, 0)
+	s.disk = *newDisk("load-1", 1, names("old", "TLSv1.2"))
+	s.started(s.running.worker)
+	strict := newConfiguration(2, names("new", "TLSv1.3"))
+	first := s.next(strict, now)
+	if first.kind != actionNone && first.kind != actionWait || !first.plan.Switches || len(first.plan.Edits) > 0 {
+		t.Fatalf("first: %+v", first)
+	}
+	tell := func(change plan.Plan) {
+		s.running.carriedOut(change, strict.config, now)
+		s.disk.configuration = strict
+		s.runs(s.running.worker)
+	}
+	tell(first.plan)
+	if live := s.sure().generation(); live != 1 || s.next(strict, now.Add(ir.HandshakeTimeout)).kind != actionWait {
+		t.Errorf("while handshakes may go on, generation %d is live", live)
+	}
+	now = now.Add(ir.HandshakeTimeout + 2*time.Second)
+	rest := s.next(strict, now)
+	if rest.kind != actionTellFirst || len(rest.plan.Edits) != 1 || rest.plan.Edits[0].Edits[0].New != "new" {
+		t.Fatalf("then: %+v", rest)
+	}
+	tell(rest.plan)
+	if live := s.sure().generation(); live != 2 {
+		t.Errorf("in the end, generation %d is live", live)
 	}
 }

@@ -310,7 +310,7 @@ func TestDiffOfMixedPorts(t *testing.T) {
 		"one listener less that passes TLS through":    {vault, "", ""},
 		"another Service for what is passed through":   {"{name: vault, port: 443}]}]}", "{name: passed, port: 443}]}]}", ""},
 		"another route for what is opened":             {"rules: [{backendRefs: [{name: one, port: 80}]}]", "rules: [{matches: [{path: {value: /a}}], backendRefs: [{name: one, port: 80}]}]", ""},
-		"another hostname that is opened":              {"hostname: opened.passed.example.com, tls", "hostname: b.passed.example.com, tls", ir.ReloadPorts},
+		"another hostname that is opened":              {"hostname: opened.passed.example.com, tls", "hostname: b.passed.example.com, tls", ""},
 		"nothing is passed through any more on a port": {"    - {name: rest, port: 444, protocol: TLS, tls: {mode: Passthrough}}\n", "", ir.ReloadPorts},
 		"the first certificate of what is opened":      {"  any: [", "  lost: [{secret: lost, names: [lost.example.com]}]\n  any: [", ir.ReloadPorts},
 	} {

@@ -59,9 +59,10 @@ func startSelection(t *testing.T) (g *gateway, guests, partners *certtest.Author
 		in.Paths.CertificateDir = t.TempDir()
 		in.Authorities["guests"], in.Authorities["partners"] = guests.PEM, partners.PEM
 		for _, certificates := range in.Certificates {
-			for _, c := range certificates {
+			for i, c := range certificates {
 				var options []certtest.Option
 				if c.Secret != "wild" && c.Secret != "stray" {
+					certificates[i].KeyType = "RSA"
 					options = append(options, rsa)
 				}
 				writeSecret(t, in.Paths, c.Secret, guests.Issue(t, c.Names, options...))
@@ -111,7 +112,7 @@ func TestTheListenerOfTheNameDecides(t *testing.T) {
 		"a name of a listener without its authority":                        {443, "a.broken.example.org", guest, "421", "any.example.org"},
 		"a name of the listener for every hostname":                         {443, "a.example.net", guest, "200", "any.example.org"},
 		"a name of several labels that no wildcard stands for":              {443, "a.b.example.com", nil, "421", "any.example.org"},
-		"a name below a wildcard of a listener without its authority":       {443, "closed.example.com", guest, "421", "any.example.org"},
+		"a name below a wildcard of a listener without its authority":       {443, "closed.example.com", guest, "421", "*.example.com"},
 		"a name that only the certificate is for, not its listener":         {445, "partners.example.com", nil, "", ""},
 		"a name of the listener for every hostname that has no certificate": {446, "a.example.net", nil, "", ""},
 		"another name, which the first certificate is shown for":            {445, "a.example.net", nil, "200", "partners.example.com"},

@@ -39,7 +39,7 @@ spec:
 backends:
   - {service: one, port: 80, servers: ["127.0.0.1:1"]}
 certificates:
-  shop: [{secret: rsa, names: ["*.example.com", deep.under.example.com]}, {secret: ecdsa, names: ["*.example.com"]}]
+  shop: [{secret: rsa, keyType: RSA, names: ["*.example.com", deep.under.example.com]}, {secret: ecdsa, names: ["*.example.com"]}]
   modern: [{secret: modern, names: [modern.example.com]}]
   partners: [{secret: partners, names: [partners.example.com]}]
   guests: [{secret: guests, names: [guests.example.com]}]
@@ -271,18 +271,22 @@ func TestUnverifiedClients(t *testing.T) {
 	}
 }
 
-// TestCertificateChangesReload: HAProxy reads certificates when it loads its configuration.
-func TestCertificateChangesReload(t *testing.T) {
+// TestCertificateChanges: what a listener for every hostname demands takes a reload, and so do the first and the last
+// certificate of a port.
+func TestCertificateChanges(t *testing.T) {
 	in := rendertest.Parse(t, tlsWorld).Input(t)
 	running := render.Render(in)
-	for name, change := range map[string]func(in *render.Input){
-		"one fewer":         func(in *render.Input) { in.Certificates["shop"] = in.Certificates["shop"][:1] },
-		"another authority": func(in *render.Input) { in.Authorities["ca"] = []byte("other") },
+	for name, test := range map[string]struct {
+		change func(in *render.Input)
+		reload string
+	}{
+		"one fewer":         {func(in *render.Input) { in.Certificates["shop"] = in.Certificates["shop"][:1] }, ""},
+		"another authority": {func(in *render.Input) { in.Authorities["ca"] = []byte("other") }, ir.ReloadCertificates},
 	} {
 		changed := rendertest.Parse(t, tlsWorld).Input(t)
-		change(&changed)
-		if got := plan.Diff(render.Render(changed), running); got.Reload != ir.ReloadCertificates {
-			t.Errorf("%s: got %q", name, got.Reload)
+		test.change(&changed)
+		if got := plan.Diff(render.Render(changed), running); got.Reload != test.reload || got.Empty() {
+			t.Errorf("%s: got %q, want %q", name, got.Reload, test.reload)
 		}
 	}
 	last := rendertest.Parse(t, tlsWorld).Input(t)

@@ -34,6 +34,7 @@ const (
 	// KeySetsFile leads from where keys are to the name of their content in KeysFile.
 	KeySetsFile = "keysets.map"
 
+	// NamesFile leads from a port and a server name to the identity of the listener whose certificates are shown for it.
 	NamesFile = "names.map"
 	HSTSFile  = "hsts.map"
 	// PodsFile has the ids of the pods whose requests count together, under PodsKey.
@@ -157,7 +158,7 @@ func LoadContent(namespace, name, id string) []byte {
 
 // FileNames returns the names of all files but LoadFile, sorted.
 func (c Config) FileNames() []string {
-	names := slices.Concat(slices.Collect(maps.Keys(c.Files)), slices.Collect(maps.Keys(c.Certificates)))
+	names := slices.Concat(slices.Collect(maps.Keys(c.Files)), slices.Collect(maps.Keys(c.Authorities)), slices.Collect(maps.Keys(c.Certificates)))
 	names = append(names, ConfigFile, ConditionsFile, PathsFile, ListsFile, SplitsFile, FiltersFile, AddressesFile, KeysFile)
 	return slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(c.Maps))...)))
 }
@@ -167,8 +168,10 @@ func (c Config) Content(file string) []byte { return c.contentOf(file, 0) }
 
 // contentOf is Content for a file of about as many bytes.
 func (c Config) contentOf(file string, size int) []byte {
-	if content := c.Files[file]; content != nil {
-		return content
+	for _, files := range []map[string][]byte{c.Files, c.Authorities} {
+		if content := files[file]; content != nil {
+			return content
+		}
 	}
 	var b bytes.Buffer
 	b.Grow(size + size/64) // A buffer that grows is copied again and again.

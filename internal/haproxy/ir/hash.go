@@ -43,13 +43,14 @@ func (c Config) sections() *texts {
 	t := &texts{Hash: sha256.New()}
 	for _, section := range c.Sections {
 		t.add(section.Header)
-		t.add(section.Listeners...)
 		for _, line := range section.Lines {
 			t.add(line.Text)
 		}
 	}
-	for _, name := range sortedKeys(c.Files) {
-		t.add(name, string(c.Files[name]))
+	for _, files := range []map[string][]byte{c.Files, c.Authorities} {
+		for _, name := range sortedKeys(files) {
+			t.add(name, string(files[name]))
+		}
 	}
 	return t
 }

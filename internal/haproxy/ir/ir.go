@@ -29,13 +29,21 @@ type Config struct {
 	Maps map[string]tree.Map[string]
 	// Certificates are the lists of certificates, by the name of the file.
 	Certificates map[string]CertificateList
-	// Files are the files that HAProxy reads at a load only, by name: CA certificates, keys of tokens, programs.
+	// Demands are what listeners demand of TLS connections, by the identities that NamesFile leads to.
+	Demands map[string]Demands
+	// Held are the names, by their keys in NamesFile, whose connections are made for another listener already, though
+	// NamesFile still leads to the one before, with the identities that it is to lead to. It is of what runs alone.
+	Held map[string]string
+	// Authorities are files with CA certificates, by name. They are added at run time, and named after their content.
+	Authorities map[string][]byte
+	// Files are the files that HAProxy reads at a load only, by name: keys of tokens, programs.
 	Files map[string][]byte
 }
 
 // CertificateList is the list of the certificates of a port.
 type CertificateList struct {
-	// Strict says that clients which ask for a name of no certificate are refused. Otherwise they get the first one.
+	// Strict says that clients which ask for a name of no certificate are refused. Otherwise they get that of the first
+	// line, which is for no name.
 	Strict bool
 	Lines  []CertificateLine
 }
@@ -44,10 +52,8 @@ type CertificateList struct {
 type CertificateLine struct {
 	// File is its path.
 	File string
-	// Options are the TLS settings of the listener.
+	// Options are the TLS settings of the listeners.
 	Options string
-	// VerifiesClients says that clients are asked for a certificate, which Options say, too.
-	VerifiesClients bool
 	// Filters are the names that it is shown for, and those after a "!" that it is not shown for.
 	Filters []string
 }

@@ -6,9 +6,6 @@ type Section struct {
 	Header string
 	// Lines are the others.
 	Lines []Line
-	// Listeners are what connections to the section know beside its lines: the listener that they were made for. Other
-	// ones take a reload, as other lines do.
-	Listeners []string
 	// Reason is why a reload is needed where the section is new or another one, one of the Reload constants.
 	Reason string
 	// MayStay says that the section does no harm once it is not desired any more. Otherwise a reload removes it.

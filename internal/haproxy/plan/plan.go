@@ -10,7 +10,7 @@ package plan
 import (
 	"bytes"
 	"cmp"
-	"reflect"
+	"maps"
 	"slices"
 
 	"gateway/internal/haproxy/ir"
@@ -22,20 +22,25 @@ type Plan struct {
 	// Reload is the reason why a reload of the desired files is needed, one of ir's Reload constants. Then everything
 	// else but After is empty. "": the rest of the plan does it.
 	Reload string
+	// Authorities are files with CA certificates to add, by name.
+	Authorities map[string][]byte
 	// Backends are backends to add, with their servers.
 	Backends []Backend
 	// AddServers are servers to add to other backends.
 	AddServers []Server
 	// Entries are entries to add to map files, by file.
 	Entries map[string][]ir.MapEntry
-	// AddCertificates are lines to add to lists of certificates, RemoveCertificates are lines to remove, by file.
-	AddCertificates, RemoveCertificates map[string][]ir.CertificateLine
 	// Conditions are what ConditionsFile is to hold; nil: it stays as it is.
 	Conditions []ir.MapEntry
 	// Edits are changes of entries of map files, one by one.
 	Edits []Edits
+	// AddCertificates are lines to add to lists of certificates, RemoveCertificates are lines to remove, by file. Of two
+	// lines for a name, HAProxy takes the older one.
+	AddCertificates, RemoveCertificates map[string][]ir.CertificateLine
 	// RemoveServers are servers to remove.
 	RemoveServers []Server
+	// Switches says that After holds names that were not held before: see listeners.go.
+	Switches bool
 	// After is what runs once the plan is carried out: what is desired, and what ran before and is not used any more.
 	After ir.Config
 }
@@ -53,7 +58,7 @@ func (p Plan) OnlyServers() bool {
 // changesMore reports whether the plan does anything besides adding and removing servers.
 func (p Plan) changesMore() bool {
 	return p.Reload != "" || p.Conditions != nil ||
-		len(p.Backends)+len(p.Entries)+len(p.Edits)+len(p.AddCertificates)+len(p.RemoveCertificates) > 0
+		len(p.Backends)+len(p.Entries)+len(p.Edits)+len(p.Authorities)+len(p.AddCertificates)+len(p.RemoveCertificates) > 0
 }
 
 // Summary names what the plan changes. It is a label of a metric.
@@ -102,19 +107,26 @@ var reasons = []string{
 //
 // Sections that are no longer needed, and lines in those that remain, stay until the next reload: they do no harm, and
 // are there when they are needed again.
-func Diff(desired, running ir.Config) Plan { return Change(running, desired, running) }
+func Diff(desired, running ir.Config) Plan { return Change(running, desired, running, false) }
 
 // Change is Diff for a HAProxy that runs all of a configuration, and besides what has been used before. It looks only
-// at what that configuration and the desired one do not share.
-func Change(before, desired, running ir.Config) Plan {
-	if reason := reloadReason(desired, running); reason != "" {
+// at what that configuration and the desired one do not share. settled says that the handshakes have ended that names
+// were held for.
+func Change(before, desired, running ir.Config, settled bool) Plan {
+	reason := reloadReason(desired, running)
+	names, conflict := held(desired, running, settled)
+	if reason == "" && conflict {
+		reason = ir.ReloadCertificates
+	}
+	if reason != "" {
 		return Plan{Reload: reason, After: desired}
 	}
 	plan := Plan{
-		Entries: map[string][]ir.MapEntry{}, After: running,
+		Entries: map[string][]ir.MapEntry{}, Authorities: map[string][]byte{}, After: running,
 		AddCertificates: missingLines(desired, running), RemoveCertificates: missingLines(running, desired),
 	}
-	plan.After.Maps, plan.After.Certificates = desired.Maps, desired.Certificates
+	plan.After.Maps, plan.After.Certificates, plan.After.Demands = desired.Maps, desired.Certificates, desired.Demands
+	plan.addAuthorities(desired, running)
 	backends, contents, lists := running.Backends.Edit(), running.Contents.Edit(), running.Lists.Edit()
 	for change := range tree.Changes(before.Backends, desired.Backends) {
 		if change.Has {
@@ -145,7 +157,23 @@ func Change(before, desired, running ir.Config) Plan {
 			plan.Edits = append(plan.Edits, Edits{File: file, Edits: edits})
 		}
 	}
+	plan.hold(names, running)
+	plan.Edits = slices.DeleteFunc(plan.Edits, func(file Edits) bool { return len(file.Edits) == 0 })
 	return plan
+}
+
+// addAuthorities adds files that HAProxy does not have. Others stay until the next reload.
+func (p *Plan) addAuthorities(desired, running ir.Config) {
+	p.After.Authorities = running.Authorities
+	for name, content := range desired.Authorities {
+		if _, ok := running.Authorities[name]; !ok {
+			p.Authorities[name] = content
+		}
+	}
+	if len(p.Authorities) > 0 {
+		p.After.Authorities = maps.Clone(p.Authorities)
+		maps.Copy(p.After.Authorities, running.Authorities)
+	}
 }
 
 func (p *Plan) changeBackend(name string, desired, running *ir.Backend) {
@@ -219,17 +247,8 @@ func reloadReason(desired, running ir.Config) string {
 	return ""
 }
 
-// canChangeList reports whether commands can change a list. All lines must have the same options, and none may ask
-// clients for certificates: while names move from one line to another, a connection could be made with the options of
-// the wrong line. Nor can the first certificate change for a port where it is the default.
+// canChangeList reports whether commands can change a list. HAProxy keeps the first line of one that is not strict.
 func canChangeList(desired, running ir.CertificateList) bool {
-	if reflect.DeepEqual(desired, running) {
-		return true
-	}
-	lines := slices.Concat(desired.Lines, running.Lines)
-	if slices.ContainsFunc(lines, func(l ir.CertificateLine) bool { return l.VerifiesClients || l.Options != lines[0].Options }) {
-		return false
-	}
 	return desired.Strict || len(running.Lines) > 0 && desired.Lines[0].String() == running.Lines[0].String()
 }
 
@@ -253,8 +272,7 @@ func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 // sectionReason returns why the running section with the same header does not satisfy a desired one, "" if it does. The
 // required lines must be the same. Of the others, there may be more, in the same order.
 func sectionReason(desired, running ir.Section) string {
-	hasOthers := !slices.Equal(exact(desired.Lines), exact(running.Lines)) || !slices.Equal(desired.Listeners, running.Listeners)
-	if desired.Header != running.Header || hasOthers {
+	if desired.Header != running.Header || !slices.Equal(exact(desired.Lines), exact(running.Lines)) {
 		return desired.Reason
 	}
 	rest := running.Lines

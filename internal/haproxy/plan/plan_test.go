@@ -7,29 +7,23 @@ import (
 	"gateway/internal/haproxy/plan"
 )
 
-// TestDiffOfCertificates: a list of certificates changes at run time only where no connection can be made by the
-// options of another listener, or be shown another certificate than before or after.
+// TestDiffOfCertificates: a list of certificates changes at run time, but for the one that is shown for names of
+// none.
 func TestDiffOfCertificates(t *testing.T) {
 	line := func(file string) ir.CertificateLine {
 		return ir.CertificateLine{File: file, Options: "ssl-min-ver TLSv1.2"}
 	}
 	tls13 := ir.CertificateLine{File: "b", Options: "ssl-min-ver TLSv1.3"}
-	verifies := func(file string) ir.CertificateLine {
-		return ir.CertificateLine{File: file, Options: "verify required", VerifiesClients: true}
-	}
 	for name, test := range map[string]struct {
 		strict           bool
 		running, desired []ir.CertificateLine
 		want             string
 	}{
-		"one more":                               {false, []ir.CertificateLine{line("a")}, []ir.CertificateLine{line("a"), line("b")}, ""},
-		"another first one":                      {false, []ir.CertificateLine{line("a"), line("b")}, []ir.CertificateLine{line("b")}, ir.ReloadCertificates},
-		"the first one":                          {false, nil, []ir.CertificateLine{line("a")}, ir.ReloadCertificates},
-		"another first one, and none is shown":   {true, []ir.CertificateLine{line("a"), line("b")}, []ir.CertificateLine{line("b")}, ""},
-		"one with other options":                 {true, []ir.CertificateLine{line("a")}, []ir.CertificateLine{line("a"), tls13}, ir.ReloadCertificates},
-		"one less with other options":            {true, []ir.CertificateLine{line("a"), tls13}, []ir.CertificateLine{line("a")}, ir.ReloadCertificates},
-		"one more that verifies clients":         {true, []ir.CertificateLine{verifies("a")}, []ir.CertificateLine{verifies("a"), verifies("b")}, ir.ReloadCertificates},
-		"no change of those that verify clients": {true, []ir.CertificateLine{verifies("a")}, []ir.CertificateLine{verifies("a")}, ""},
+		"one more":                             {false, []ir.CertificateLine{line("a")}, []ir.CertificateLine{line("a"), line("b")}, ""},
+		"another first one":                    {false, []ir.CertificateLine{line("a"), line("b")}, []ir.CertificateLine{line("b")}, ir.ReloadCertificates},
+		"the first one":                        {false, nil, []ir.CertificateLine{line("a")}, ir.ReloadCertificates},
+		"another first one, and none is shown": {true, []ir.CertificateLine{line("a"), line("b")}, []ir.CertificateLine{line("b")}, ""},
+		"one with other options":               {true, []ir.CertificateLine{line("a")}, []ir.CertificateLine{line("a"), tls13}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := func(lines []ir.CertificateLine) ir.Config {

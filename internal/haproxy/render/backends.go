@@ -213,7 +213,7 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 			add("proto h2")
 		}
 	case tls != nil:
-		authority, _ := authorityFile(in, tls.CAs) // Usable has found one
+		authority := in.Paths.Map(authorityName(authority(in, tls.CAs)))
 		name := ir.Quote(tls.ServerName, ir.InName)
 		// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
 		add("ssl verify required ca-file %s sni str(%s)", authority, name)
@@ -270,8 +270,7 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 func relayed(in Input, protocol model.Protocol, policy routing.BackendPolicy, connections bool) []ir.RelayTLV {
 	tls, tlvs := policy.TLS, []ir.RelayTLV(nil)
 	add := func(kind byte, value string) { tlvs = append(tlvs, ir.RelayTLV{Type: kind, Value: value}) }
-	authority, _ := authorityFile(in, tls.CAs) // Usable has found one
-	add(ir.RelayAuthorities, authority)
+	add(ir.RelayAuthorities, in.Paths.Map(authorityName(authority(in, tls.CAs))))
 	add(ir.RelayServerName, ir.Quote(tls.ServerName, ir.InName))
 	for _, name := range tls.DNSNames {
 		add(ir.RelayDNSName, base64.RawURLEncoding.EncodeToString([]byte(name)))

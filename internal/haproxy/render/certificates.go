@@ -1,6 +1,9 @@
 package render
 
 import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +11,7 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
 // intermediateCiphers are the suites of TLS 1.2 in Mozilla's intermediate recommendation, version 5.7.
@@ -23,153 +27,233 @@ func certificatePath(p ir.Paths, secret string) string {
 	return p.CertificateDir + "/" + ir.Quote(secret, ir.InConfig) + "/" + certificates.JoinedFile
 }
 
-// addCertificates adds the list of a port's certificates, if it has any, and the listener for each name.
-func (r *Renderer) addCertificates(port int32) {
-	if lines := certificateLines(r.in, port); len(lines) > 0 {
-		r.sections.Certificates[certificateList(port)] = ir.CertificateList{Strict: isStrict(r.in, port), Lines: lines}
-	}
-	for name, listener := range connectedNames(r.in, port) {
-		r.addEntry(ir.NamesFile, ir.Quote(itoa(port)+"/"+name, ir.InMap), listener)
-	}
+// secured is a listener that terminates TLS.
+type secured struct {
+	// identity stands for its port, hostname and demands, and for no others ever: a connection is for the listener that
+	// has the identity which the connection was made for. It begins with needsClient where clients need a certificate.
+	identity string
+	// options are those of its lines in the list of certificates.
+	options string
+	demands ir.Demands
+	// isServed reports whether it has a certificate, and the CA certificates for its clients.
+	isServed bool
 }
 
-// certificateLines returns the lines of a port's list. If the port has a listener for every hostname, its first
-// certificate comes first: HAProxy shows it to clients that ask for a name of no other, or for none.
-func certificateLines(in Input, port int32) []ir.CertificateLine {
-	var first, others []ir.CertificateLine
-	connected := connectedNames(in, port)
+// needsClient begins the identity of a listener whose clients need a certificate.
+const needsClient = "+"
+
+// secure returns the listeners that terminate TLS, by name.
+func secure(in Input) map[string]secured {
+	found, authorities := map[string]secured{}, map[string][]byte{}
 	for i := range in.Table.Listeners {
 		listener := &in.Table.Listeners[i]
-		if listener.Port != port || !servesTLS(in, listener) {
+		if listener.TLS == nil {
 			continue
 		}
-		for _, certificate := range in.Certificates[listener.Name] {
-			names := ownNames(in.Table, listener, certificate.Names)
-			line := ir.CertificateLine{
-				File: certificatePath(in.Paths, certificate.Secret), Options: listenerOptions(in, listener), VerifiesClients: len(listener.TLS.ClientCAs) > 0,
-				Filters: append(names, exceptions(names, listenerName(listener), connected)...),
-			}
-			switch {
-			case listener.Hostname == "" && len(first) == 0:
-				if len(line.Filters) == 0 {
-					line.Filters = []string{"!*"}
-				}
-				first = append(first, line)
-			case len(line.Filters) > 0:
-				others = append(others, line)
-			}
+		key := strings.Join(listener.TLS.ClientCAs, " ")
+		if _, ok := authorities[key]; !ok {
+			authorities[key] = authority(in, listener.TLS.ClientCAs)
+		}
+		found[listener.Name] = newSecured(in, listener, authorities[key])
+	}
+	return found
+}
+
+func newSecured(in Input, listener *routing.Listener, authority []byte) secured {
+	s := secured{
+		demands:  ir.Demands{MinVersion: listener.TLS.MinVersion},
+		isServed: len(in.Certificates[listener.Name]) > 0 && (len(authority) > 0 || len(listener.TLS.ClientCAs) == 0),
+	}
+	// The order is the one in which HAProxy shows them.
+	if len(authority) > 0 {
+		file, verify := authorityName(authority), "optional"
+		if listener.TLS.ClientRequired {
+			verify = "required"
+		}
+		s.demands.Authority, s.demands.Required = file, listener.TLS.ClientRequired
+		s.options = "verify " + verify + " ca-file " + in.Paths.Map(file) + " "
+		if certificates.HasRevocations(authority) {
+			s.options += "crl-file " + in.Paths.Map(file) + " " // HAProxy looks at lists only with this option
 		}
 	}
-	return append(first, others...)
+	s.options += "ssl-min-ver " + ir.Quote(listener.TLS.MinVersion, ir.InConfig)
+	asks := len(listener.TLS.ClientCAs) > 0
+	s.identity = ir.ContentName(fmt.Sprintf("%d %s %s %v", listener.Port, listener.Hostname, s.options, asks))
+	if asks && listener.TLS.ClientRequired {
+		s.identity = needsClient + s.identity
+	}
+	return s
+}
+
+// tlsPort is what the listeners of a port have together.
+type tlsPort struct {
+	list ir.CertificateList
+	// names are the identities that NamesFile leads to from the server names of the port.
+	names map[string]string
 }
 
 // notConnected stands in for a listener whose hostname has no certificate.
 const notConnected = "."
 
-// connectedNames returns the listener whose certificates HAProxy has for each server name of a port, exact or a
-// wildcard for one label. Clients that ask for another name get those of the listener for every hostname.
-func connectedNames(in Input, port int32) map[string]string {
-	names := map[string]string{}
-	for i := range in.Table.Listeners {
-		listener := &in.Table.Listeners[i]
-		if listener.Port != port || listener.TLS == nil {
+// portCertificates returns the lists of certificates, and the listener for each name, by port.
+//
+// The first line of a port that has a listener for every hostname is for no name: HAProxy shows its certificate to
+// clients that ask for a name of no other line, or for none.
+func (r *Renderer) portCertificates() map[int32]*tlsPort {
+	ports, lines := map[int32]*tlsPort{}, map[int32]*lineSet{}
+	for i := range r.in.Table.Listeners {
+		listener := &r.in.Table.Listeners[i]
+		if listener.TLS == nil {
 			continue
+		}
+		port, of := ports[listener.Port], r.secured[listener.Name]
+		if port == nil {
+			port = &tlsPort{list: ir.CertificateList{Strict: true}, names: map[string]string{}}
+			ports[listener.Port], lines[listener.Port] = port, newLineSet()
 		}
 		if listener.Hostname != "" && !isWildcard(listener.Hostname) {
-			names[listener.Hostname] = notConnected
+			port.names[listener.Hostname] = notConnected
 		}
-	}
-	for i := range in.Table.Listeners {
-		listener := &in.Table.Listeners[i]
-		if listener.Port != port || !servesTLS(in, listener) {
+		if !of.isServed {
 			continue
 		}
-		for _, certificate := range in.Certificates[listener.Name] {
-			for _, name := range ownNames(in.Table, listener, certificate.Names) {
-				names[name] = listenerName(listener)
+		for _, certificate := range r.in.Certificates[listener.Name] {
+			line := lineKey{certificatePath(r.in.Paths, certificate.Secret), of.options}
+			if listener.Hostname == "" && port.list.Strict {
+				port.list.Strict = false
+				port.names[ir.AnyName] = of.identity
+				port.list.Lines = append(port.list.Lines, ir.CertificateLine{File: line.file, Options: line.options, Filters: []string{"!*"}})
+			}
+			for _, name := range certificate.Names {
+				if owner := r.in.Table.ListenerFor(listener.Port, name); owner != nil && owner.Name == listener.Name {
+					port.names[name] = of.identity
+					lines[listener.Port].add(name, line, certificate.KeyType)
+				}
 			}
 		}
-		if listener.Hostname == "" {
-			names["*"] = listenerName(listener)
-		}
 	}
-	return names
+	for number, port := range ports {
+		port.list.Lines = append(port.list.Lines, lines[number].lines()...)
+	}
+	return ports
 }
 
-// exceptions returns filters that keep the wildcards among the names of a listener's certificate from names that are
-// another listener's. Without, HAProxy would take an ECDSA certificate of a wildcard before an RSA one of the name
+// lineKey is what a line of a list has beside its names.
+type lineKey struct{ file, options string }
+
+// lineSet are the lines of a list. Names with one certificate and the same options share lines: each takes memory.
+type lineSet struct {
+	names map[lineKey][]string
+	// keys are the types of the keys that there are for a name, and wildcards the lines of a wildcard with these types.
+	keys      map[string][]string
+	wildcards map[string][]wildcardLine
+}
+
+type wildcardLine struct {
+	lineKey
+	keyType string
+}
+
+func newLineSet() *lineSet {
+	return &lineSet{names: map[lineKey][]string{}, keys: map[string][]string{}, wildcards: map[string][]wildcardLine{}}
+}
+
+func (s *lineSet) add(name string, line lineKey, keyType string) {
+	s.names[line] = append(s.names[line], name)
+	s.keys[name] = append(s.keys[name], keyType)
+	if isWildcard(name) {
+		s.wildcards[name] = append(s.wildcards[name], wildcardLine{line, keyType})
+	}
+}
+
+// exceptions returns the filters that keep wildcards from names that have a certificate of their own, but none with a
+// key of that type. Without, HAProxy would take an ECDSA certificate of a wildcard before an RSA one of the name
 // itself, and with it the wrong listener's options.
-func exceptions(names []string, listener string, connected map[string]string) []string {
-	var filters []string
-	for _, name := range slices.Sorted(maps.Keys(connected)) {
+func (s *lineSet) exceptions() map[lineKey][]string {
+	filters := map[lineKey][]string{}
+	for name, keys := range s.keys {
 		_, below, _ := strings.Cut(name, ".")
-		if connected[name] != listener && slices.Contains(names, "*."+below) {
-			filters = append(filters, "!"+ir.Quote(name, ir.InConfig+"![]"))
+		if isWildcard(name) {
+			continue
+		}
+		for _, wildcard := range s.wildcards["*."+below] {
+			if !slices.Contains(keys, wildcard.keyType) {
+				filters[wildcard.lineKey] = append(filters[wildcard.lineKey], name)
+			}
 		}
 	}
 	return filters
 }
 
-// servesTLS reports whether a listener can be served: it has a certificate, and the CA certificates for its clients.
-func servesTLS(in Input, listener *routing.Listener) bool {
-	if listener.TLS == nil || len(in.Certificates[listener.Name]) == 0 {
-		return false
-	}
-	for _, ca := range listener.TLS.ClientCAs {
-		if len(in.Authorities[ca]) == 0 {
-			return false
+// mostNames is about how many names a line has: HAProxy reads lines of up to 64 KiB and 2,048 words.
+const mostNames = 256
+
+func (s *lineSet) lines() []ir.CertificateLine {
+	exceptions := s.exceptions()
+	var lines []ir.CertificateLine
+	compare := func(a, b lineKey) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.options, b.options)) }
+	for _, key := range slices.SortedFunc(maps.Keys(s.names), compare) {
+		for _, names := range parted(s.names[key]) {
+			line := ir.CertificateLine{File: key.file, Options: key.options}
+			slices.Sort(names)
+			below := map[string]bool{}
+			for _, name := range names {
+				line.Filters = append(line.Filters, ir.Quote(name, ir.InConfig+"![]"))
+				below[name] = true
+			}
+			for _, name := range slices.Sorted(slices.Values(exceptions[key])) {
+				if _, rest, _ := strings.Cut(name, "."); below["*."+rest] {
+					line.Filters = append(line.Filters, "!"+ir.Quote(name, ir.InConfig+"![]"))
+				}
+			}
+			lines = append(lines, line)
 		}
 	}
-	return true
+	return lines
 }
 
-// listenerOptions returns the TLS options that differ between the listeners of a port.
-func listenerOptions(in Input, listener *routing.Listener) string {
-	options := "ssl-min-ver " + ir.Quote(listener.TLS.MinVersion, ir.InConfig)
-	if file, ok := authorityFile(in, listener.TLS.ClientCAs); ok {
-		verify := "optional"
-		if listener.TLS.ClientRequired {
-			verify = "required"
-		}
-		options += " ca-file " + file + " verify " + verify
-		if certificates.HasRevocations(authority(in, listener.TLS.ClientCAs)) {
-			options += " crl-file " + file // HAProxy looks at lists only with this option
-		}
+// parted divides names among lines, so that one more changes few lines.
+func parted(names []string) [][]string {
+	parts := 1
+	for len(names) > 2*mostNames*parts {
+		parts *= 2
 	}
-	return options
-}
-
-// ownNames returns the names of a certificate that are its listener's and not those of another listener of the port,
-// sorted.
-func ownNames(table routing.Table, listener *routing.Listener, names []string) []string {
-	var own []string
+	if parts == 1 {
+		return [][]string{names}
+	}
+	all := make([][]string, parts)
 	for _, name := range names {
-		if owner := table.ListenerFor(listener.Port, name); owner != nil && owner.Name == listener.Name {
-			own = append(own, ir.Quote(name, ir.InConfig+"![]"))
-		}
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(name)) // which never fails
+		part := int(h.Sum32()) & (parts - 1)
+		all[part] = append(all[part], name)
 	}
-	slices.Sort(own)
-	return slices.Compact(own)
+	return slices.DeleteFunc(all, func(part []string) bool { return len(part) == 0 })
 }
 
-// isStrict reports whether clients are refused that ask for a name without a certificate, or for none.
-func isStrict(in Input, port int32) bool {
-	for i := range in.Table.Listeners {
-		listener := &in.Table.Listeners[i]
-		if listener.Port == port && listener.Hostname == "" && servesTLS(in, listener) {
-			return false
+// addCertificates adds the lists of certificates, and the listener for each name.
+func (r *Renderer) addCertificates() {
+	r.ofPorts = r.portCertificates()
+	var entries tree.Editor[string]
+	for number, port := range r.ofPorts {
+		if len(port.list.Lines) > 0 {
+			r.sections.Certificates[certificateList(number)] = port.list
+		}
+		for name, identity := range port.names {
+			entries.Set(ir.NameKey(number, name), identity)
 		}
 	}
-	return true
+	r.sections.Maps[ir.NamesFile] = entries.Map()
+	for _, of := range r.secured {
+		if of.isServed {
+			r.sections.Demands[of.identity] = of.demands
+		}
+	}
 }
 
-// authorityFile returns the path of the file that holds the certificates of these ConfigMaps, false if there are none.
-func authorityFile(in Input, names []string) (string, bool) {
-	content := authority(in, names)
-	if len(content) == 0 {
-		return "", false
-	}
-	return in.Paths.ConfigDir + "/" + authorityName(content), true
+// hasCertificates reports whether a port has any: otherwise, it is not bound.
+func (r *Renderer) hasCertificates(port int32) bool {
+	return r.ofPorts[port] != nil && len(r.ofPorts[port].list.Lines) > 0
 }
 
 // authorityName identifies a content, so that another content is another file, and changes its users.
@@ -187,18 +271,16 @@ func authority(in Input, names []string) []byte {
 	return content
 }
 
-// addAuthorities adds the files of CA certificates that listeners and backends use. HAProxy must have read a file to
-// use it for a server that is added at run time.
+// addAuthorities adds the files of CA certificates that listeners and backends use.
 func (r *Renderer) addAuthorities() {
 	for i := range r.in.Table.Listeners {
-		if listener := &r.in.Table.Listeners[i]; servesTLS(r.in, listener) {
-			if content := authority(r.in, listener.TLS.ClientCAs); len(content) > 0 {
-				r.sections.Files[authorityName(content)] = content
-			}
+		listener := &r.in.Table.Listeners[i]
+		if of := r.secured[listener.Name]; of.isServed && of.demands.Authority != "" && r.sections.Authorities[of.demands.Authority] == nil {
+			r.sections.Authorities[of.demands.Authority] = authority(r.in, listener.TLS.ClientCAs)
 		}
 	}
 	for name, content := range r.causes.authorities.All() {
-		r.sections.Files[name] = []byte(content)
+		r.sections.Authorities[name] = []byte(content)
 	}
 }
 

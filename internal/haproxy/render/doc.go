@@ -16,7 +16,7 @@
 //
 // These are the maps, where CONTENT, LIST, HITS, TARGETS and FILTERS are hashes of what they name:
 //
-//	hosts.map       PORT/HOST           LISTENER|CONTENT|...   HOST is reversed, see hostKey; CONTENT is that of the host, then of wildcards
+//	hosts.map       PORT/HOST           LISTENER/ID|CONTENT|... HOST is reversed, see hostKey; CONTENT is that of the host, then of wildcards
 //	paths.map       CONTENT/PATH        HIT or ?LIST|HITS      PATH ends in "/" for a prefix, in "/>" for an exact path
 //	paths.map       CONTENT~            ?LIST|HITS             the regular expressions for paths
 //	conditions.map  expressions         NUMBER, or PATH        see ir.ConditionEntries
@@ -28,8 +28,10 @@
 //	keys.map        KEYS/HASH           ALGORITHM/FILE         the key that tokens name by an ID of that hash: package filters
 //	keys.map        ISSUERS/HASH        NAME=VALUE&...         the parameters of an issuer whose name has that hash
 //	keysets.map     SOURCE              KEYS                   the keys of a ConfigMap or URL
-//	names.map       PORT/NAME           LISTENER               the listener whose certificates are for a server name
-//	hsts.map        LISTENER            TEXT                   the value of Strict-Transport-Security
+//	names.map       PORT/NAME           ID                     the listener whose certificates are for a server name
+//	hsts.map        ID                  TEXT                   the value of Strict-Transport-Security
+//
+// ID is the identity of a listener that terminates TLS: a hash of its port, hostname and demands.
 //
 // HIT is FILTERS|ROUTE|RULE|BACKEND, or %WEIGHTS|TARGETS for a split. FILTERS is empty for a rule without filters.
 // A request goes to the last backend: another one is added to count its body.

@@ -152,13 +152,14 @@ func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, to
 func (r *Renderer) lead(p pattern, exists bool) {
 	value, entered := "", opened
 	if listener := r.in.Table.ListenerFor(p.port, p.hostname); listener != nil && exists {
-		value = strings.Join(append([]string{listenerName(listener)}, r.chain(listener, p.hostname)...), "|")
+		field := ir.ListenerField(ir.Quote(listener.Name, ir.InField), r.secured[listener.Name].identity)
+		value = strings.Join(append([]string{field}, r.chain(listener, p.hostname)...), "|")
 		if passesThrough(listener) {
 			entered = value
 		}
 	}
 	r.setEntry(hostKey(itoa(p.port), p.hostname), value)
-	if isMixed(r.in.Table, p.port) {
+	if r.isMixed(p.port) {
 		if value == "" {
 			entered = ""
 		}
@@ -420,6 +421,3 @@ func (r *Renderer) addNamed(file string, entries func() []ir.MapEntry) string {
 	r.addContent(file, name, func() []ir.MapEntry { return content.Entries })
 	return name
 }
-
-// listenerName returns how a listener is named in maps.
-func listenerName(listener *routing.Listener) string { return ir.Quote(listener.Name, ir.InField) }

@@ -10,8 +10,9 @@ import (
 )
 
 // speaksHTTP3 reports whether a port is to speak HTTP/3, too.
-func speaksHTTP3(in Input, port int32) bool {
-	if in.Table.HTTP3MaxAge == 0 || len(certificateLines(in, port)) == 0 {
+func (r *Renderer) speaksHTTP3(port int32) bool {
+	in := r.in
+	if in.Table.HTTP3MaxAge == 0 || !r.hasCertificates(port) {
 		return false
 	}
 	listeners := make([]model.Listener, len(in.Table.Listeners))
@@ -23,15 +24,15 @@ func speaksHTTP3(in Input, port int32) bool {
 }
 
 // http3Ports returns the ports that speak HTTP/3, sorted.
-func http3Ports(in Input) []string {
+func (r *Renderer) http3Ports() []string {
 	var ports []string
-	for i := range in.Table.Listeners {
-		if port := in.Table.Listeners[i].Port; speaksHTTP3(in, port) {
+	for _, port := range r.ports() {
+		if r.speaksHTTP3(port) {
 			ports = append(ports, itoa(port))
 		}
 	}
 	slices.Sort(ports)
-	return slices.Compact(ports)
+	return ports
 }
 
 // quicLines bind a port over UDP. Requests that come before the handshake has ended (0-RTT) could be repeated by

@@ -48,6 +48,8 @@ type Certificate struct {
 	// Names are the server names that clients get it for, in lower case: those of its names that are within the
 	// listener's hostname, as they are in the certificate.
 	Names []string
+	// KeyType is that of its key: RSA, ECDSA and so on. Clients get one that they can use.
+	KeyType string
 }
 
 // MetricsPort is the port of HAProxy's own endpoint in the data-plane pod: /metrics for Prometheus and /healthz.

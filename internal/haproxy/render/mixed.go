@@ -44,10 +44,7 @@ func modes(table routing.Table, port int32) (other, passing *routing.Listener) {
 	return other, passing
 }
 
-func isMixed(table routing.Table, port int32) bool {
-	other, passing := modes(table, port)
-	return other != nil && passing != nil
-}
+func (r *Renderer) isMixed(port int32) bool { return r.mixed[port] }
 
 // addEntrance adds the entrance of a port, and the way to the frontend that opens TLS.
 func (r *Renderer) addEntrance(passing *routing.Listener) {
@@ -59,9 +56,9 @@ func (r *Renderer) addEntrance(passing *routing.Listener) {
 
 // handoverLines hand over connections whose TLS is terminated: those for names of other listeners, for unknown names,
 // and without a name. The frontend that terminates TLS logs them.
-func handoverLines(in Input, port int32) []string {
+func (r *Renderer) handoverLines(port int32) []string {
 	lines := []string{"tcp-request content set-var(txn.hosts) str(" + opened + ") unless { var(txn.host) -m found } { var(txn.hosts) -m found }"}
-	if len(certificateLines(in, port)) == 0 {
+	if !r.hasCertificates(port) {
 		return append(lines, "tcp-request content reject"+isOpened)
 	}
 	return append(lines, "tcp-request content set-log-level silent"+isOpened, "tcp-request content accept"+isOpened)

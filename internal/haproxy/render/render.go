@@ -25,6 +25,11 @@ type Renderer struct {
 	// basis is what everything depends on, and policies are those of Service ports.
 	basis    Input
 	policies map[routing.Backend]routing.BackendPolicy
+	// secured are the listeners that terminate TLS, by name, and mixed the ports where TLS is passed through, too. ofPorts
+	// are the ports where it is terminated.
+	secured map[string]secured
+	mixed   map[int32]bool
+	ofPorts map[int32]*tlsPort
 	// seen are the hosts of each listener, and hosts what they were rendered to.
 	seen  map[string]tree.Map[*routing.Host]
 	hosts map[place]*fragment
@@ -95,10 +100,18 @@ func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 // reset forgets everything.
 func (r *Renderer) reset(basis Input) {
 	*r = Renderer{
-		basis: basis, seen: map[string]tree.Map[*routing.Host]{}, hosts: map[place]*fragment{},
+		basis: basis, secured: secure(basis), mixed: map[int32]bool{}, seen: map[string]tree.Map[*routing.Host]{}, hosts: map[place]*fragment{},
 		users: map[routing.Backend]map[place]int{}, contents: newCounted[*ir.Content](), lists: newCounted[*ir.List](),
 		backends: newCounted[*ir.Backend](), needs: newCounted[*routing.Rule](), conditions: newCounted[bool](),
 		defaults: newCounted[*ir.Section](), authorities: newCounted[string](), patterns: newCounted[pattern](), chains: map[int]int{},
+	}
+	passes := map[int32]bool{}
+	for i := range basis.Table.Listeners {
+		listener := &basis.Table.Listeners[i]
+		if other, ok := passes[listener.Port]; ok && other != passesThrough(listener) {
+			r.mixed[listener.Port] = true
+		}
+		passes[listener.Port] = passesThrough(listener)
 	}
 }
 
@@ -135,11 +148,6 @@ func entry(key, value string) ir.MapEntry {
 
 func isConnection(listener *routing.Listener) bool {
 	return listener.Protocol == "TCP" || listener.Protocol == "TLS"
-}
-
-// requiresClient reports whether a client of a listener must have a certificate.
-func requiresClient(listener *routing.Listener) bool {
-	return listener.TLS != nil && len(listener.TLS.ClientCAs) > 0 && listener.TLS.ClientRequired
 }
 
 func isWildcard(hostname string) bool { return strings.HasPrefix(hostname, "*.") }

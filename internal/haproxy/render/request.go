@@ -161,19 +161,16 @@ func (r *Renderer) splitLines(directive string) []string {
 }
 
 // tlsLines answer requests over connections that were made for another listener: their certificate, and what was asked
-// of the client, may not be what the request's listener wants.
+// of the client, may not be what the request's listener wants. A connection whose name has got to the request's listener
+// since is closed: over HTTP/2, a client would use it on and on, and many do not know 421.
 func tlsLines(in Input) []string {
-	misdirected := returnText(in, 421, "this connection was made for another host") + " if { ssl_fc } { var(txn.listener) -m found } "
-	lines := []string{
-		"http-request set-var(txn.listener) var(txn.hosts),field(1,|) if { ssl_fc }",
-		misdirected + "!{ var(sess.listener),strcmp(txn.listener) eq 0 }",
-	}
-	for i := range in.Table.Listeners {
-		if listener := &in.Table.Listeners[i]; requiresClient(listener) && !isConnection(listener) {
-			lines = append(lines, misdirected+"{ var(txn.listener) -m str "+listenerName(listener)+" } !{ ssl_c_used }")
-		}
-	}
+	const isOther = " if { ssl_fc } { var(txn.listener) -m found } !{ var(sess.listener),strcmp(txn.listener) eq 0 }"
+	misdirected := returnText(in, 421, "this connection was made for another host")
+	lines := []string{"http-request set-var(txn.listener) var(txn.hosts),field(2,|/) if { ssl_fc }"}
+	lines = append(lines, listenerLines(in, "http-request set-var(txn.connected)", isOther)...)
+	lines = append(lines, "http-request reject"+isOther+" { var(txn.connected),strcmp(txn.listener) eq 0 }", misdirected+isOther)
 	if verifiesClients(in, 0) {
+		lines = append(lines, misdirected+" if { ssl_fc } { var(txn.listener) -m beg "+needsClient+" } !{ ssl_c_used }")
 		// Backends are told which certificate a client has shown, if it is valid.
 		const used = " if { ssl_fc } { ssl_c_used } { ssl_c_verify 0 }"
 		lines = append(lines,
@@ -224,13 +221,19 @@ func sessionLines(in Input, isTLS bool) []string {
 // connectedLines keep, in sess.listener, the listener whose certificate HAProxy has shown: by the server name, its
 // wildcard, any name.
 func connectedLines(in Input) []string {
-	names := in.Paths.Map(ir.NamesFile)
-	return []string{
+	return append([]string{
 		"tcp-request session set-var(sess.name) ssl_fc_sni,lower",
 		`tcp-request session set-var(sess.wildcard) 'ssl_fc_sni,lower,regsub("^[^.]*","*")'`,
-		"tcp-request session set-var(sess.listener) fe_name,concat(/*),map_str(" + names + ")",
-		"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.wildcard),map_str(" + names + ")",
-		"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.name),map_str(" + names + ")",
+	}, listenerLines(in, "tcp-request session set-var(sess.listener)", "")...)
+}
+
+// listenerLines set a variable to the listener of a connection's server name.
+func listenerLines(in Input, directive, condition string) []string {
+	names := in.Paths.Map(ir.NamesFile)
+	return []string{
+		directive + " fe_name,concat(/" + ir.AnyName + "),map_str(" + names + ")" + condition,
+		directive + " fe_name,concat(/,sess.wildcard),map_str(" + names + ")" + condition,
+		directive + " fe_name,concat(/,sess.name),map_str(" + names + ")" + condition,
 	}
 }
 
@@ -243,7 +246,7 @@ const (
 	logRequest = `"clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","userAgent":"%[var(txn.agent),json(utf8s)]",` +
 		`"status":%ST,"bytesIn":%U,"bytesOut":`
 	logTimes = `,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,`
-	logRoute = `"route":"%[var(txn.hit),field(2,|)]","rule":"%[var(txn.hit),field(3,|)]","listener":"%[var(txn.hosts),field(1,|)]",` +
+	logRoute = `"route":"%[var(txn.hit),field(2,|)]","rule":"%[var(txn.hit),field(3,|)]","listener":"%[var(txn.hosts),field(1,|/)]",` +
 		`"backend":"%[var(txn.hit),field(4,|)]"`
 	// %B is what the backend sent. A connection without a request has no logSent.
 	logSent = "%[res.bytes_out]"

@@ -17,19 +17,17 @@ import (
 func (r *Renderer) makeSections() {
 	before := r.sections.Contents
 	r.sections = ir.Config{
-		Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
+		Files: map[string][]byte{}, Authorities: map[string][]byte{}, Certificates: map[string]ir.CertificateList{}, Demands: map[string]ir.Demands{},
 		Maps: map[string]tree.Map[string]{
 			ir.NamesFile: {}, ir.HSTSFile: {}, ir.KeySetsFile: {}, ir.PodsFile: tree.Of(map[string]string{ir.PodsKey: ir.PodID("")}),
 		},
 	}
 	for i := range r.in.Table.Listeners {
 		if listener := &r.in.Table.Listeners[i]; listener.TLS != nil && listener.TLS.HSTS != "" {
-			r.addEntry(ir.HSTSFile, listenerName(listener), ir.Quote(listener.TLS.HSTS, "%;"+ir.InConfig))
+			r.addEntry(ir.HSTSFile, r.secured[listener.Name].identity, ir.Quote(listener.TLS.HSTS, "%;"+ir.InConfig))
 		}
 	}
-	for _, port := range r.ports() {
-		r.addCertificates(port)
-	}
+	r.addCertificates()
 	r.addAuthorities()
 	r.addSections()
 	for key, content := range r.sections.Contents.All() {
@@ -175,12 +173,16 @@ func globalLines(in Input) []string {
 // there.
 var keepaliveLines = []string{"option srvtcpka", "srvtcpka-idle 10s", "srvtcpka-intvl 3s", "srvtcpka-cnt 3"}
 
+// handshakeTimeout is ir.HandshakeTimeout.
+var handshakeTimeout = milliseconds(ir.HandshakeTimeout) + "ms"
+
 // commonLines are in all sections. HAProxy retries a connection that fails three times by default, here on another
 // server. It sends the first request of a client on a connection to a server that is known to work, or on a new one.
 var commonLines = append([]string{
 	"mode http",
 	"timeout connect 2s",
 	"timeout client 60s",
+	"timeout client-hs " + handshakeTimeout,
 	"timeout client-fin 10s",
 	"timeout server 60s",
 	"timeout tunnel 1h",
@@ -225,6 +227,7 @@ var tcpLines = slices.Concat([]string{
 	"mode tcp",
 	"timeout connect 2s",
 	"timeout client 1h",
+	"timeout client-hs " + handshakeTimeout,
 	"timeout client-fin 10s",
 	"timeout server 1h",
 	"timeout queue 10s",
@@ -281,18 +284,18 @@ func (r *Renderer) addFrontend(port int32) {
 		defaults = "tcp"
 	}
 	if listener.TLS != nil {
-		if len(certificateLines(in, port)) == 0 {
+		if !r.hasCertificates(port) {
 			return
 		}
-		options = tlsOptions(in, listener, "h2,http/1.1")
+		options = r.tlsOptions(listener, "h2,http/1.1")
 	}
 	var lines []string
 	if mixed {
 		lines = append([]string{"bind " + in.Paths.TLSSocket(port) + " mode 600 accept-proxy" + options}, trustLines(in)...)
 	} else {
 		lines = bindLines(in.Bind, port, options)
-		if speaksHTTP3(in, port) {
-			lines = append(lines, quicLines(in.Bind, port, tlsOptions(in, listener, "h3"))...)
+		if r.speaksHTTP3(port) {
+			lines = append(lines, quicLines(in.Bind, port, r.tlsOptions(listener, "h3"))...)
 		}
 		lines = append(lines, admissionLines(in, listener)...)
 	}
@@ -303,20 +306,18 @@ func (r *Renderer) addFrontend(port int32) {
 		lines = append(lines, r.frontend...)
 		lines = append(lines, "use_backend %[var(txn.hit),field(-1,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
 	}
-	r.addSection(ir.Section{
-		Header: "frontend " + itoa(port) + " from " + defaults, Reason: ir.ReloadPorts,
-		Lines: ir.Lines("", lines...), Listeners: tlsListeners(in.Table, port),
-	})
+	r.section(ir.ReloadPorts, "frontend "+itoa(port)+" from "+defaults, lines...)
 }
 
 // tlsOptions are the options of a port that terminates TLS. alpn are the versions of HTTP.
-func tlsOptions(in Input, listener *routing.Listener, alpn string) string {
+func (r *Renderer) tlsOptions(listener *routing.Listener, alpn string) string {
+	in := r.in
 	options := fmt.Sprintf(" ssl crt-list %s/%s", in.Paths.ConfigDir, certificateList(listener.Port))
 	if !isConnection(listener) {
 		options += " alpn " + alpn
 	}
 	options += " ciphers " + intermediateCiphers
-	if isStrict(in, listener.Port) {
+	if r.ofPorts[listener.Port].list.Strict {
 		options += " strict-sni"
 	}
 	if verifiesClients(in, listener.Port) {
@@ -326,17 +327,6 @@ func tlsOptions(in Input, listener *routing.Listener, alpn string) string {
 		options += " ca-ignore-err all crt-ignore-err all"
 	}
 	return options
-}
-
-// tlsListeners returns the listeners with TLS of a port: connections know which one they were made for.
-func tlsListeners(table routing.Table, port int32) []string {
-	var names []string
-	for i := range table.Listeners {
-		if listener := &table.Listeners[i]; listener.Port == port && listener.TLS != nil {
-			names = append(names, listener.Name+" for "+listener.Hostname)
-		}
-	}
-	return names
 }
 
 func bindLines(bind Bind, port int32, options string) []string {
@@ -353,7 +343,7 @@ func bindLines(bind Bind, port int32, options string) []string {
 // connectionLines are the rules by which connections of a port find their backend.
 func (r *Renderer) connectionLines(listener *routing.Listener) []string {
 	const onlyNames = `tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }`
-	mixed := passesThrough(listener) && isMixed(r.in.Table, listener.Port)
+	mixed := passesThrough(listener) && r.isMixed(listener.Port)
 	log := connectionLog
 	if mixed {
 		log = strings.Replace(log, "%f", itoa(listener.Port), 1)
@@ -373,7 +363,7 @@ func (r *Renderer) connectionLines(listener *routing.Listener) []string {
 	}
 	lines = append(lines, r.hostLines("tcp-request content")...)
 	if mixed {
-		lines = append(lines, handoverLines(r.in, listener.Port)...)
+		lines = append(lines, r.handoverLines(listener.Port)...)
 	}
 	if listener.TLS != nil {
 		lines = append(lines, foreignLines(r.in, listener.Port)...)
@@ -397,13 +387,11 @@ func (r *Renderer) connectionLines(listener *routing.Listener) []string {
 // client, are not those of the listener for the name.
 func foreignLines(in Input, port int32) []string {
 	lines := []string{
-		"tcp-request content set-var(txn.listener) var(txn.hosts),field(1,|)",
+		"tcp-request content set-var(txn.listener) var(txn.hosts),field(2,|/)",
 		"tcp-request content reject unless { var(sess.listener),strcmp(txn.listener) eq 0 }",
 	}
-	for i := range in.Table.Listeners {
-		if listener := &in.Table.Listeners[i]; listener.Port == port && requiresClient(listener) {
-			lines = append(lines, "tcp-request content reject if { var(txn.listener) -m str "+listenerName(listener)+" } !{ ssl_c_used }")
-		}
+	if verifiesClients(in, port) {
+		lines = append(lines, "tcp-request content reject if { var(txn.listener) -m beg "+needsClient+" } !{ ssl_c_used }")
 	}
 	return lines
 }
@@ -429,7 +417,7 @@ func (r *Renderer) filterLines() []ir.Line {
 		value := "var(txn.listener),map_str(" + r.in.Paths.Map(ir.HSTSFile) + ")"
 		after = append(after, `http-after-response set-header Strict-Transport-Security "%[`+value+`,url_dec]" if { `+value+" -m found }")
 	}
-	if ports := http3Ports(r.in); len(ports) > 0 {
+	if ports := r.http3Ports(); len(ports) > 0 {
 		after = append(after, fmt.Sprintf(`http-after-response set-header Alt-Svc "h3=\":%%[fe_name]\"; ma=%d" if { fe_name -m str %s }`,
 			r.in.Table.HTTP3MaxAge, strings.Join(ports, " ")))
 	}

@@ -1,10 +1,12 @@
 package runtime
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"gateway/internal/haproxy/ir"
@@ -19,6 +21,8 @@ const (
 	// unfinished begins its answer while another certificate was handed over and not committed. The other's name follows,
 	// with a "'" at its end.
 	unfinished = "The ongoing transaction is about '"
+	// ambiguous is in its answer about a file that a list has several times.
+	ambiguous = " in several entries"
 	// done ends its answer when it did what it was told.
 	done = "Success!"
 )
@@ -118,39 +122,61 @@ func (w *Worker) AddCertificates(ctx context.Context, list string, lines []ir.Ce
 
 // RemoveCertificates removes lines from a list of certificates, a path.
 func (w *Worker) RemoveCertificates(ctx context.Context, list string, lines []ir.CertificateLine) error {
+	var shown map[string][]string
 	for _, line := range lines {
-		if err := w.removeCertificate(ctx, list, line.String()); err != nil {
+		reply, err := exchange(ctx, w.socket, "del ssl crt-list "+list+" "+line.File+"\n")
+		if err == nil && strings.Contains(reply, ambiguous) {
+			if shown == nil {
+				shown, err = w.entries(ctx, list)
+			}
+			if err == nil {
+				reply, err = w.removeEntry(ctx, list, shown, line.String())
+			}
+		}
+		if err == nil && !strings.HasPrefix(reply, "Entry ") {
+			err = errors.New(strings.ReplaceAll(reply, "\n", "; "))
+		}
+		if err != nil {
 			return fmt.Errorf("failed to remove a certificate from a list: %w", err)
 		}
 	}
 	return nil
 }
 
-func (w *Worker) removeCertificate(ctx context.Context, list, line string) error {
-	reply, err := exchange(ctx, w.socket, "show ssl crt-list -n "+list+"\n")
-	if err != nil {
-		return err
+// removeEntry removes the first of the entries for a line.
+func (w *Worker) removeEntry(ctx context.Context, list string, shown map[string][]string, line string) (string, error) {
+	entries := shown[line]
+	if len(entries) == 0 {
+		return "", fmt.Errorf("it is not there: %s", line)
 	}
-	entry, err := entryOf(reply, line)
-	if err != nil {
-		return err
-	}
-	if reply, err = exchange(ctx, w.socket, "del ssl crt-list "+list+" "+entry+"\n"); err == nil && !strings.HasPrefix(reply, "Entry ") {
-		err = errors.New(strings.ReplaceAll(reply, "\n", "; "))
-	}
-	return err
+	shown[line] = entries[1:]
+	return exchange(ctx, w.socket, "del ssl crt-list "+list+" "+entries[0]+"\n")
 }
 
-// entryOf finds a line in the answer to "show ssl crt-list -n", and returns the first word that is there, FILE:NUMBER.
-func entryOf(reply, line string) (string, error) {
-	file, rest, _ := strings.Cut(line, " ")
-	for shown := range strings.Lines(reply) {
-		entry, shownRest, _ := strings.Cut(strings.TrimSpace(shown), " ")
-		if strings.HasPrefix(entry, file+":") && shownRest == strings.TrimSpace(rest) && isWord(entry) {
-			return entry, nil
+// entries returns the entries of a list, FILE:NUMBER, by their lines.
+func (w *Worker) entries(ctx context.Context, list string) (map[string][]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	var shown map[string][]string
+	err := converse(ctx, w.socket, "show ssl crt-list -n "+list+"\n", func(answer io.Reader) (err error) {
+		shown, err = readEntries(answer)
+		return err
+	})
+	return shown, err
+}
+
+// readEntries reads the answer to "show ssl crt-list -n": one "FILE:NUMBER [OPTIONS] NAMES" a line.
+func readEntries(answer io.Reader) (map[string][]string, error) {
+	shown, rows := map[string][]string{}, bufio.NewScanner(io.LimitReader(answer, maxRows))
+	rows.Buffer(nil, maxPayload)
+	for rows.Scan() {
+		entry, rest, _ := strings.Cut(strings.TrimSpace(rows.Text()), " ")
+		if i := strings.LastIndexByte(entry, ':'); i > 0 && isWord(entry) {
+			line := strings.TrimSpace(entry[:i] + " " + rest)
+			shown[line] = append(shown[line], entry)
 		}
 	}
-	return "", fmt.Errorf("it is not there: %s", file)
+	return shown, rows.Err()
 }
 
 // padded returns a command with a PEM. Long ones get a comment, so that all of them end in the middle of one of

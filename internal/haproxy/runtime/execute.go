@@ -13,6 +13,11 @@ import (
 // Execute carries out a plan without a reload. It returns the servers that take no new requests but still have
 // connections. On an error, part of the plan may have been carried out.
 func (w *Worker) Execute(ctx context.Context, paths ir.Paths, p plan.Plan) (busy []plan.Server, err error) {
+	for _, file := range slices.Sorted(maps.Keys(p.Authorities)) {
+		if err := w.AddAuthority(ctx, paths.Map(file), p.Authorities[file]); err != nil {
+			return nil, err
+		}
+	}
 	for _, backend := range p.Backends {
 		if err := w.AddBackend(ctx, backend); err != nil {
 			return nil, err
@@ -33,13 +38,13 @@ func (w *Worker) Execute(ctx context.Context, paths ir.Paths, p plan.Plan) (busy
 			return nil, err
 		}
 	}
-	for _, file := range slices.Sorted(maps.Keys(p.AddCertificates)) {
-		if err := w.AddCertificates(ctx, paths.Map(file), p.AddCertificates[file]); err != nil {
+	for _, edits := range p.Edits {
+		if err := w.EditMap(ctx, paths.Map(edits.File), edits.Edits); err != nil {
 			return nil, err
 		}
 	}
-	for _, edits := range p.Edits {
-		if err := w.EditMap(ctx, paths.Map(edits.File), edits.Edits); err != nil {
+	for _, file := range slices.Sorted(maps.Keys(p.AddCertificates)) {
+		if err := w.AddCertificates(ctx, paths.Map(file), p.AddCertificates[file]); err != nil {
 			return nil, err
 		}
 	}
