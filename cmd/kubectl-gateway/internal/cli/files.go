@@ -87,12 +87,16 @@ func read(documents []Document, namespace string) (*contents, error) {
 		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
 		c.documents = append(c.documents, document)
 	}
+	return c, errors.Join(errs...)
+}
+
+// addClasses adds the GatewayClasses that Gateways name and the files lack: they are taken to be ours.
+func (c *contents) addClasses() {
 	known := map[gatewayv1.ObjectName]bool{}
 	for _, class := range c.objects.Classes {
 		known[gatewayv1.ObjectName(class.Name)] = true
 		c.classes = append(c.classes, class.Name)
 	}
-	// A class that is not there is taken to be ours.
 	for _, gateway := range c.objects.Gateways {
 		if name := gateway.Spec.GatewayClassName; !known[name] {
 			known[name] = true
@@ -102,7 +106,6 @@ func read(documents []Document, namespace string) (*contents, error) {
 			})
 		}
 	}
-	return c, errors.Join(errs...)
 }
 
 func (c *contents) add(object runtime.Object) {
@@ -190,6 +193,7 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, lost, i
 			c.objects.Own = append(c.objects.Own, gateway)
 		}
 	}
+	c.addClasses()
 	result := gatewayapi.Translate(c.objects)
 	closeRefused(result)
 	for _, target := range result.IdleTargets() {
@@ -204,7 +208,7 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, lost, i
 		plane := result.Planes[gatewayapi.GatewayParent(gateway.Namespace, gateway.Name)]
 		if own := (&appv1.Gateway{ObjectMeta: gateway.ObjectMeta}); plane != nil && wanted(own) {
 			site := c.site(own)
-			site.model, site.IsGatewayAPI = plane, true
+			site.model, site.attached, site.IsGatewayAPI, site.settings = plane, c.objects, true, c.settings(result, gateway)
 			all = append(all, site)
 		}
 	}
@@ -218,6 +222,17 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, lost, i
 	return all, lost, idle
 }
 
+// settings returns the spec of the data plane of a Gateway of the Gateway API, nil if the files have no GatewayConfig.
+func (c *contents) settings(result *gatewayapi.Result, gateway *gatewayv1.Gateway) *appv1.GatewaySpec {
+	for _, plane := range result.DataPlanes() {
+		hasConfig := func(config types.NamespacedName) bool { return c.configs[config] != nil }
+		if plane.Gateway.Namespace == gateway.Namespace && plane.Gateway.Name == gateway.Name && slices.ContainsFunc(slices.Collect(maps.Keys(c.used)), hasConfig) {
+			return plane.Spec
+		}
+	}
+	return nil
+}
+
 // usualClass is the GatewayClass that the project's own files have.
 const usualClass = "gateway"
 
@@ -229,8 +244,8 @@ func (c *contents) unknownClasses() []string {
 		if len(c.classes) == 0 && class != usualClass && distance(class, usualClass) <= 2 {
 			near = usualClass
 		}
-		if near != "" {
-			all = append(all, c.whereClass(class)+fmt.Sprintf("GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies", class, near))
+		if where := c.whereClass(class); near != "" && where != "" {
+			all = append(all, where+fmt.Sprintf("GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies", class, near))
 		}
 	}
 	return all
@@ -240,6 +255,9 @@ func (c *contents) unknownClasses() []string {
 func (c *contents) whereClass(name string) string {
 	const field = "spec.gatewayClassName"
 	i := slices.IndexFunc(c.documents, func(d Document) bool { return d.value(field) == name })
+	if i < 0 { // that of a Gateway that is assumed
+		return ""
+	}
 	return c.documents[i].At(field) + ": "
 }
 

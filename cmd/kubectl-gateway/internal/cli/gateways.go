@@ -33,6 +33,10 @@ type Site struct {
 
 	// Ignored names policies and annotations that have no effect.
 	Ignored []string
+	// isAssumed says that the files do not have the Gateway. settings are what their GatewayConfigs make of one of the
+	// Gateway API; nil: they have none for it.
+	isAssumed bool
+	settings  *appv1.GatewaySpec
 	// documents are what files have, of whatever kind.
 	documents []Document
 	// Unread is why not all is known that the Gateway has in the cluster.
@@ -193,14 +197,24 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	assumed, err := found.assume(namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range assumed {
+		o.Note("%s", note)
+	}
 	var elsewhere []string
 	sites, lost, idle := found.sites(func(gateway *appv1.Gateway) bool {
-		if chosen := *o.Flags.Namespace; chosen != "" && gateway.Namespace != chosen {
+		if chosen := *o.Flags.Namespace; chosen != "" && gateway.Namespace != chosen && len(assumed) == 0 {
 			elsewhere = append(elsewhere, gateway.Namespace+"/"+gateway.Name)
 			return false
 		}
 		return true
 	})
+	if len(assumed) > 0 {
+		idle = nil // what uses it may be elsewhere, too
+	}
 	for _, all := range [][]string{lost, idle} {
 		for i, message := range all {
 			all[i] = whereObject(found.documents, message) + message
@@ -219,6 +233,7 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	}
 	for _, site := range sites {
 		site.Ignored = slices.Concat(first, idle)
+		site.isAssumed = len(assumed) > 0
 	}
 	switch {
 	case len(sites) == 0 && len(elsewhere) > 0:
@@ -245,7 +260,6 @@ func (o *Options) warnOf(ignored []string) {
 
 // noGateway says that files have no Gateway that proxies can be for, and what can be done with what they have.
 func noGateway(documents []Document, paths string) error {
-	var route *Document
 	for i := range documents {
 		switch kind := documents[i].Object.GroupVersionKind(); {
 		case kind.Group == gatewayv1.GroupName && kind.Kind == "Gateway":
@@ -253,12 +267,7 @@ func noGateway(documents []Document, paths string) error {
 			return fmt.Errorf(message, documents[i].Source, documents[i], gatewayapi.ControllerName)
 		case kind.Kind == "Ingress":
 			return fmt.Errorf("%s: %s is no Gateway: make a Gateway of it with kubectl gateway convert", documents[i].Source, documents[i])
-		case kind.Group == gatewayv1.GroupName && strings.HasSuffix(kind.Kind, "Route"):
-			route = &documents[i]
 		}
-	}
-	if route != nil {
-		return fmt.Errorf("%s: %s is a route of the Gateway API without its Gateway: add that to the files", route.Source, route)
 	}
 	return fmt.Errorf("there is no Gateway (%s or %s) in %s", appv1.SchemeGroupVersion, gatewayv1.GroupVersion, paths)
 }

@@ -203,9 +203,26 @@ func (s *Site) translate() {
 // Gateway API. All else is the cluster's.
 func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 	edited := *live
-	edited.Gateway = file.Gateway.DeepCopy()
-	edited.Gateway.OwnerReferences = live.Gateway.OwnerReferences
-	edited.attached = with(live.attached, file.attached)
+	edited.Gateway = live.Gateway.DeepCopy()
+	if !file.isAssumed && file.IsGatewayAPI != (proxypod.Parent(live.Gateway) != "") {
+		return nil, fmt.Errorf("Gateway %s of the files and that of the cluster are not of the same group", file.Name())
+	}
+	var parents []string
+	switch {
+	case file.isAssumed:
+	case !file.IsGatewayAPI:
+		edited.Gateway.Spec = file.Gateway.Spec
+	default:
+		parents = []string{"Gateway", "ListenerSet"}
+		if file.settings != nil {
+			edited.Gateway.Spec = *file.settings
+		}
+	}
+	edited.attached = with(live.attached, file.attached, parents)
+	if file.settings != nil {
+		filters := gatewayapi.AttachedTo(edited.Gateway, live.namespaces)
+		edited.attached.ListenerFilters, edited.attached.FiltersUnknown = filters.ListenerFilters, filters.FiltersUnknown
+	}
 	if len(live.attached.Own) > 0 {
 		edited.attached.Own = []*appv1.Gateway{edited.Gateway}
 	}
@@ -216,11 +233,14 @@ func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 }
 
 // with returns the objects of the cluster with those of a file, which are in place of those of the same name. What is
-// new is the youngest.
-func with(live, file gatewayapi.Objects) gatewayapi.Objects {
+// new is the youngest. parents are the kinds of parents that count, of the Gateways those that the cluster has.
+func with(live, file gatewayapi.Objects, parents []string) gatewayapi.Objects {
 	edited := map[gatewayapi.Object]metav1.Object{}
 	file.Each(func(kind string, object metav1.Object) {
-		if !slices.Contains([]string{"GatewayClass", "Gateway", "ListenerSet", gatewayapi.KindOwn}, kind) {
+		isOther := kind == "Gateway" && !slices.ContainsFunc(live.Gateways, func(g *gatewayv1.Gateway) bool {
+			return g.Name == object.GetName() && g.Namespace == object.GetNamespace()
+		})
+		if !isOther && (slices.Contains(parents, kind) || !slices.Contains([]string{"GatewayClass", "Gateway", "ListenerSet", gatewayapi.KindOwn}, kind)) {
 			object.SetCreationTimestamp(metav1.Now())
 			edited[gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}] = object
 		}
@@ -233,7 +253,7 @@ func with(live, file gatewayapi.Objects) gatewayapi.Objects {
 		return other == nil
 	})
 	for _, object := range edited {
-		all.Add(object)
+		all.AddAttached(object)
 	}
 	all.Namespaces = maps.Clone(live.Namespaces)
 	maps.Copy(all.Namespaces, file.Namespaces)

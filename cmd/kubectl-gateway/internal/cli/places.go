@@ -130,13 +130,7 @@ func (c *contents) stray(route gatewayapi.Object, parents map[gatewayapi.Parent]
 	if len(refs) == 0 {
 		return about + " is empty: name the Gateway there"
 	}
-	text := func(field, otherwise string) string {
-		value, _ := refs[0][field].(string)
-		return cmp.Or(value, otherwise)
-	}
-	want := gatewayapi.Parent{
-		Group: text("group", gatewayv1.GroupName), Kind: text("kind", "Gateway"), Namespace: text("namespace", route.Namespace), Name: text("name", ""),
-	}
+	want := parentIn(refs[0], route.Namespace)
 	var names []string
 	sorted := slices.SortedFunc(maps.Keys(parents), func(a, b gatewayapi.Parent) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	for _, parent := range sorted {

@@ -173,14 +173,15 @@ func TestAttachedToGatewayAPI(t *testing.T) {
 	namespace := newNamespace(t, "attached-api")
 	in := func(args ...string) []string { return append(args, "-n", namespace) }
 	route := strings.Replace(teamRoutes, "{group: app.example.com, kind: Gateway, name: shop, namespace: attached}", "{name: edge}", 1)
-	clitest.Run(t, gateway("edge", "")+route+teamObjects+`---
+	const edge = `---
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: edge}
 spec:
   gatewayClassName: ours
   listeners: [{name: web, port: 8080, protocol: HTTP, hostname: "*.example.com"}]
-`, in("apply", "-f", "-")...).Want(t, 0)
+`
+	clitest.Run(t, gateway("edge", "")+route+teamObjects+edge, in("apply", "-f", "-")...).Want(t, 0)
 	own := get(t, namespace, "edge")
 	own.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "gateway.networking.k8s.io/v1", Kind: "Gateway", Name: "edge", UID: types.UID("edge"), Controller: new(true),
@@ -194,6 +195,20 @@ spec:
 	clitest.Run(t, "", in("explain", "edge", "http://shop.example.com:8080/api")...).Want(t, 0,
 		"listener  web: HTTP on port 8080, for *.example.com\nroute     attached-api/web rules[0]: ", "Service api port 80, ready: 10.0.0.7:8080\n")
 	clitest.Run(t, "", in("explain", "edge", "http://other.example.com:8080/api")...).Want(t, 3, "404")
+
+	// A file has the Gateway, or routes alone; all else is as in the cluster.
+	diff := in("render", "-f", "-", "--diff")
+	clitest.Run(t, edge, diff...).Want(t, 0, "attached-api/edge: no difference")
+	clitest.Run(t, strings.Replace(edge, "8080", "8081", 1), diff...).Want(t, 3, "-    bind :8080", "+    bind :8081", "loading it takes a reload: ")
+	clitest.Run(t, edge+strings.Replace(route, "/api", "/v2", 1), diff...).Want(t, 3, "/api/ ", "/v2/ ", "loading it takes no reload")
+	clitest.Run(t, route, diff...).Want(t, 0, "note: Gateway attached-api/edge is not in the files", "attached-api/edge: no difference")
+	clitest.Run(t, strings.Replace(route, "/api", "/v2", 1), diff...).Want(t, 3, "/api/ ", "/v2/ ", "loading it takes no reload")
+	clitest.Run(t, gateway("edge", ""), diff...).Want(t, 1, "Gateway attached-api/edge of the files and that of the cluster are not of the same group")
+	const configured = `---
+{apiVersion: app.example.com/v1, kind: GatewayConfig, metadata: {name: c}, spec: {maxRequestBytes: 1234, clientLimits: {maxHeaders: 77}}}
+`
+	with := strings.Replace(edge, "gatewayClassName: ours", "gatewayClassName: ours\n  infrastructure: {parametersRef: {group: app.example.com, kind: GatewayConfig, name: c}}", 1)
+	clitest.Run(t, with+configured, diff...).Want(t, 3, "1234", "77")
 }
 
 // TestWhatProxiesReport: what the operator says of a route, by the reports of proxies, is said of its Gateway.

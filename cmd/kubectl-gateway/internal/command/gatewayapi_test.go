@@ -89,7 +89,6 @@ func TestRenderGatewayAPI(t *testing.T) {
 	file := clitest.WriteFile(t, "objects.yaml", apiObjects)
 	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "hosts.map").Want(t, 0, "80/moc.elpmaxe.pohs! http|")
 	clitest.Run(t, "", "render", "-f", file, "shop", "--check").Want(t, 3, "")
-	clitest.Run(t, "", "render", "-f", file, "shop", "--diff").Want(t, 2, "")
 }
 
 const filterObjects = `---

@@ -142,10 +142,6 @@ func TestWrongFiles(t *testing.T) {
 			"standard input:8: Service default/s: json: cannot unmarshal number into Go struct field ServiceSpec.spec.ports of type",
 		},
 		{
-			"a route of the Gateway API alone", "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r}, spec: {}}", []string{"render", "-f", "-"}, 1,
-			"standard input:1: HTTPRoute r is a route of the Gateway API without its Gateway: add that to the files\n",
-		},
-		{
 			"a Gateway of somebody else", `{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: c}, spec: {controllerName: example.net/c}}
 ---
 {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g}, spec: {gatewayClassName: c, listeners: [{name: a, port: 80, protocol: HTTP}]}}`,

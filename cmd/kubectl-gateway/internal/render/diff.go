@@ -17,11 +17,8 @@ import (
 )
 
 // compare shows what loading the Gateway of a file would change in the proxies of the one in the cluster. Both get the
-// cluster's endpoints, which the file cannot change. It can change ConfigMaps and objects of the Gateway API.
+// cluster's endpoints, which the file cannot change. It can change ConfigMaps, and routes without their Gateway.
 func (c *command) compare(ctx context.Context, site *cli.Site) error {
-	if site.IsGatewayAPI {
-		return cli.Usagef("--diff is for Gateways of app.example.com: %s is one of the Gateway API", site.Name())
-	}
 	clients, _, err := c.Connect()
 	if err != nil {
 		return err
