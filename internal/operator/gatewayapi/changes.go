@@ -80,7 +80,7 @@ type arrival struct {
 }
 
 // noteArrival notes by which version the newest generation of an object arrived; nil: there was none, or is none any
-// more. By the time that the object is looked at, the caches may have it with a later status, of which no agent reports.
+// more. By the time that the object is looked at, the caches may have it with a later status, which no agent reports.
 func (c *Controller) noteArrival(id source.Object, old, new metav1.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
