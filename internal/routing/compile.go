@@ -244,7 +244,7 @@ func (c *Compiler) listener(name string) *model.Listener {
 // makeAllHosts makes all hosts. Those of the same routes as before are what they were, unless entries are refused.
 func (c *Compiler) makeAllHosts() {
 	before, hosts := c.parts, c.hosts
-	c.parts, c.hosts, c.uses = map[hostID][]part{}, map[string]tree.Map[*Host]{}, uses{counts: map[string]int{}}
+	c.parts, c.hosts, c.uses = map[hostID][]part{}, map[string]tree.Map[*Host]{}, uses{}
 	for key := range c.routes.Keys() {
 		c.eachPlace(c.compiled[key], func(id hostID, route *attachedRoute) {
 			c.parts[id] = append(c.parts[id], part{key, route.compiledRoute})

@@ -27,13 +27,14 @@ type KeyUse struct {
 	Index int
 }
 
-// uses counts how often hosts refer to something.
+// uses are what hosts refer to, with how often.
 type uses struct {
-	backends tree.Editor[Backend]
-	secrets  tree.Editor[model.SecretFile]
-	keys     tree.Editor[tree.Map[KeyUse]]
-	ruleSets tree.Editor[string]
-	counts   map[string]int
+	backends tree.Counted[Backend]
+	secrets  tree.Counted[model.SecretFile]
+	ruleSets tree.Counted[string]
+	// keyUses are those of all sources, and keys those of each.
+	keyUses tree.Counted[KeyUse]
+	keys    tree.Editor[tree.Map[KeyUse]]
 }
 
 // now returns what hosts refer to.
@@ -53,50 +54,32 @@ func (u *uses) change(host *Host, n int) {
 			continue
 		}
 		last = rule
-		rule.eachBackend(func(backend Backend) {
-			key := backend.String()
-			u.count("b"+key, n, func() { u.backends.Set(key, backend) }, func() { u.backends.Delete(key) })
-		})
+		rule.eachBackend(func(backend Backend) { u.backends.Count(backend.String(), backend, n) })
 		for _, mount := range rule.Mounts() {
-			if mount.Secret == "" {
-				continue
+			if mount.Secret != "" {
+				u.secrets.Count(mount.Secret+"/"+mount.File+" "+mount.Issuer, mount.SecretFile, n)
 			}
-			file := mount.SecretFile
-			path := file.Secret + "/" + file.File + " " + file.Issuer
-			u.count("s"+path, n, func() { u.secrets.Set(path, file) }, func() { u.secrets.Delete(path) })
 		}
 		if rule.WAF != nil && rule.WAF.Settings.Rules != "" {
-			name := rule.WAF.Settings.Rules
-			u.count("w"+name, n, func() { u.ruleSets.Set(name, name) }, func() { u.ruleSets.Delete(name) })
+			u.ruleSets.Count(rule.WAF.Settings.Rules, rule.WAF.Settings.Rules, n)
 		}
 		rule.eachKeySource(func(from KeySource) {
-			source, name := fmt.Sprintf("%q", from), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index)
-			rules, _ := u.keys.Get(source)
-			u.count("k"+source+name, n, func() {
-				u.keys.Set(source, rules.With(name, KeyUse{from, rule.Route, rule.Index}))
-			}, func() {
-				if rules = rules.Without(name); rules.Len() == 0 {
-					u.keys.Delete(source)
-				} else {
-					u.keys.Set(source, rules)
-				}
-			})
+			u.changeKeys(fmt.Sprintf("%q", from), fmt.Sprintf("%s %06d", rule.LogName(), rule.Index), KeyUse{from, rule.Route, rule.Index}, n)
 		})
 	}
 }
 
-// count adds to a number. It calls add for what was not there before, and remove for what is not there any more.
-func (u *uses) count(key string, n int, add, remove func()) {
-	before := u.counts[key]
-	switch now := before + n; {
-	case now == 0:
-		delete(u.counts, key)
-		remove()
-	case before == 0:
-		add()
-		fallthrough
-	default:
-		u.counts[key] = now
+// changeKeys counts a rule that needs the keys of a source.
+func (u *uses) changeKeys(source, name string, use KeyUse, n int) {
+	u.keyUses.Count(source+name, use, n)
+	rules, _ := u.keys.Get(source)
+	if use, ok := u.keyUses.Get(source + name); ok {
+		rules = rules.With(name, use)
+	} else {
+		rules = rules.Without(name)
+	}
+	if u.keys.Set(source, rules); rules.Len() == 0 {
+		u.keys.Delete(source)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
-	"gateway/internal/tree"
 )
 
 // fragment is what a host, or the hit of a rule, adds to a configuration.
@@ -107,59 +106,26 @@ func (r *Renderer) isCurrent(f *fragment) bool {
 	return true
 }
 
-// add adds a fragment, which is at a place, to the configuration.
-func (r *Renderer) add(f *fragment, at place) {
+// count adds n to how often a fragment, which is at a place, is in the configuration.
+func (r *Renderer) count(f *fragment, at place, n int) {
 	for _, content := range f.contents {
-		r.contents.add(content.name, content.value)
+		r.contents.Count(content.name, content.value, n)
 	}
 	for _, list := range f.lists {
-		r.lists.add(list.name, list.value)
+		r.lists.Count(list.name, list.value, n)
 	}
 	for _, needs := range f.needs {
-		r.needs.add(needs.name, needs.value)
+		r.needs.Count(needs.name, needs.value, n)
 	}
 	for _, condition := range f.conditions {
-		r.conditions.add(condition, true)
+		r.conditions.Count(condition, true, n)
 	}
 	for i := range f.uses {
 		u := &f.uses[i]
 		if r.users[u.ref] == nil {
 			r.users[u.ref] = map[place]int{}
 		}
-		r.users[u.ref][at]++
-		if u.backend == nil {
-			continue
-		}
-		r.backends.addNew(u.name, func() *ir.Backend { return u.backend.WithServers(u.name, r.in.Backends[u.ref].Servers) })
-		if u.defaults != nil {
-			r.defaults.add(u.backend.Defaults, u.defaults)
-		}
-		if u.authority != "" {
-			r.authorities.add(authorityName([]byte(u.authority)), u.authority)
-		}
-	}
-	for _, hit := range f.hits {
-		r.add(hit, at)
-	}
-}
-
-// remove removes a fragment from the configuration.
-func (r *Renderer) remove(f *fragment, at place) {
-	for _, content := range f.contents {
-		r.contents.remove(content.name)
-	}
-	for _, list := range f.lists {
-		r.lists.remove(list.name)
-	}
-	for _, needs := range f.needs {
-		r.needs.remove(needs.name)
-	}
-	for _, condition := range f.conditions {
-		r.conditions.remove(condition)
-	}
-	for i := range f.uses {
-		u := &f.uses[i]
-		if r.users[u.ref][at]--; r.users[u.ref][at] == 0 {
+		if r.users[u.ref][at] += n; r.users[u.ref][at] == 0 {
 			if delete(r.users[u.ref], at); len(r.users[u.ref]) == 0 {
 				delete(r.users, u.ref)
 			}
@@ -167,39 +133,15 @@ func (r *Renderer) remove(f *fragment, at place) {
 		if u.backend == nil {
 			continue
 		}
-		r.backends.remove(u.name)
+		r.backends.CountNew(u.name, n, func() *ir.Backend { return u.backend.WithServers(u.name, r.in.Backends[u.ref].Servers) })
 		if u.defaults != nil {
-			r.defaults.remove(u.backend.Defaults)
+			r.defaults.Count(u.backend.Defaults, u.defaults, n)
 		}
 		if u.authority != "" {
-			r.authorities.remove(authorityName([]byte(u.authority)))
+			r.authorities.Count(authorityName([]byte(u.authority)), u.authority, n)
 		}
 	}
 	for _, hit := range f.hits {
-		r.remove(hit, at)
+		r.count(hit, at, n)
 	}
 }
-
-// counted are parts of a configuration that several fragments may add. A part is there as long as one of them is.
-type counted[V comparable] struct {
-	tree.Editor[V]
-	counts map[string]int
-}
-
-func (c *counted[V]) add(name string, value V) { c.addNew(name, func() V { return value }) }
-
-// addNew adds a part that is made if it is new.
-func (c *counted[V]) addNew(name string, make func() V) {
-	if c.counts[name]++; c.counts[name] == 1 {
-		c.Set(name, make())
-	}
-}
-
-func (c *counted[V]) remove(name string) {
-	if c.counts[name]--; c.counts[name] == 0 {
-		delete(c.counts, name)
-		c.Delete(name)
-	}
-}
-
-func newCounted[V comparable]() counted[V] { return counted[V]{counts: map[string]int{}} }

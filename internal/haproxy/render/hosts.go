@@ -96,7 +96,7 @@ func (r *Renderer) replace(listeners map[string]*routing.Listener, stale map[pla
 	if len(r.chains) == 0 {
 		for _, listener := range listeners {
 			p := pattern{listener.Port, listener.Hostname}
-			r.patterns.add(p.key(), p)
+			r.patterns.Count(p.key(), p, 1)
 			touched[p.key()] = p
 		}
 	}
@@ -104,13 +104,13 @@ func (r *Renderer) replace(listeners map[string]*routing.Listener, stale map[pla
 		// What both have is added before it is removed, and stays what it was.
 		after := r.hosts[at]
 		if after != nil {
-			r.add(after, at)
+			r.count(after, at, 1)
 			r.touch(listeners[at.listener], before, after, touched)
 		}
 	}
 	for at, before := range replaced {
 		if before != nil {
-			r.remove(before, at)
+			r.count(before, at, -1)
 			if r.hosts[at] == nil {
 				r.touch(listeners[at.listener], before, nil, touched)
 			}
@@ -137,9 +137,9 @@ func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, to
 	touched[own.key()] = own
 	switch {
 	case before == nil:
-		r.patterns.add(own.key(), own)
+		r.patterns.Count(own.key(), own, 1)
 	case after == nil:
-		r.patterns.remove(own.key())
+		r.patterns.Count(own.key(), own, -1)
 	}
 	if hostname == "" || isWildcard(hostname) {
 		for key, p := range r.patterns.Map().Prefix(pattern{listener.Port, hostname}.key()) {

@@ -36,16 +36,16 @@ type Renderer struct {
 	// users are the places with rules for a Service port.
 	users map[routing.Backend]map[place]int
 	// What follows is what the fragments add.
-	contents    counted[*ir.Content]
-	lists       counted[*ir.List]
-	backends    counted[*ir.Backend]
-	needs       counted[*routing.Rule]
-	conditions  counted[bool]
-	defaults    counted[*ir.Section]
-	authorities counted[string]
+	contents    tree.Counted[*ir.Content]
+	lists       tree.Counted[*ir.List]
+	backends    tree.Counted[*ir.Backend]
+	needs       tree.Counted[*routing.Rule]
+	conditions  tree.Counted[bool]
+	defaults    tree.Counted[*ir.Section]
+	authorities tree.Counted[string]
 	// patterns are the hostnames in hosts.map, and entries what is there. chains are how many entries lead to a number of
 	// contents.
-	patterns counted[pattern]
+	patterns tree.Counted[pattern]
 	entries  tree.Editor[string]
 	chains   map[int]int
 	// causes are what the sections were made for, and sections these and everything that comes with them.
@@ -101,9 +101,7 @@ func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 func (r *Renderer) reset(basis Input) {
 	*r = Renderer{
 		basis: basis, secured: secure(basis), mixed: map[int32]bool{}, seen: map[string]tree.Map[*routing.Host]{}, hosts: map[place]*fragment{},
-		users: map[routing.Backend]map[place]int{}, contents: newCounted[*ir.Content](), lists: newCounted[*ir.List](),
-		backends: newCounted[*ir.Backend](), needs: newCounted[*routing.Rule](), conditions: newCounted[bool](),
-		defaults: newCounted[*ir.Section](), authorities: newCounted[string](), patterns: newCounted[pattern](), chains: map[int]int{},
+		users: map[routing.Backend]map[place]int{}, chains: map[int]int{},
 	}
 	passes := map[int32]bool{}
 	for i := range basis.Table.Listeners {

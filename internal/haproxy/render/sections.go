@@ -31,10 +31,10 @@ func (r *Renderer) makeSections() {
 	r.addAuthorities()
 	r.addSections()
 	for key, content := range r.sections.Contents.All() {
-		r.contents.add(key, content)
+		r.contents.Count(key, content, 1)
 	}
 	for key := range before.Keys() {
-		r.contents.remove(key)
+		r.contents.Count(key, nil, -1)
 	}
 }
 
