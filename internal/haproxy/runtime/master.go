@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -72,22 +74,17 @@ func (m *Master) Reload(ctx context.Context) error {
 // The master of HAProxy 3.4.7 does not always answer a question about a worker that ends, and always lists the workers.
 // Each question keeps one of its few connections. So a worker that hangs is asked three times at most.
 func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
-	tick := time.NewTicker(reloadPoll)
-	defer tick.Stop()
-	for timeout := firstStopTimeout; ; {
-		stops, err := m.stops(ctx, pid, timeout)
-		if stops {
-			return nil
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
+	timeout, last := firstStopTimeout, error(nil)
+	err := wait.PollUntilContextCancel(ctx, reloadPoll, true, func(ctx context.Context) (stops bool, _ error) {
+		if stops, last = m.stops(ctx, pid, timeout); errors.Is(last, context.DeadlineExceeded) {
 			timeout *= 10
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("worker %d did not say that it stops: %w", pid, cmp.Or(err, ctx.Err()))
-		case <-tick.C:
-		}
+		return stops, nil
+	})
+	if err != nil {
+		return fmt.Errorf("worker %d did not say that it stops: %w", pid, cmp.Or(last, err))
 	}
+	return nil
 }
 
 // stops reports whether the worker with the PID reports in time that it stops, or is gone.
@@ -122,40 +119,29 @@ func (m *Master) IsDraining(ctx context.Context) bool {
 
 // request asks for a reload, retrying while another one runs, and returns the answer, which comes after the load.
 func (m *Master) request(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
-	defer cancel()
-	tick := time.NewTicker(reloadPoll)
-	defer tick.Stop()
-	for {
-		reply, err := roundTrip(ctx, m.socket, "reload\n")
-		if err != nil || !strings.Contains(reply, "\nAnother reload is still in progress.") {
-			return reply, err
-		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("%w: another reload is still in progress", ctx.Err())
-		case <-tick.C:
-		}
+	reply, isOver := "", false
+	err := wait.PollUntilContextTimeout(ctx, reloadPoll, reloadTimeout, true, func(ctx context.Context) (_ bool, err error) {
+		reply, err = roundTrip(ctx, m.socket, "reload\n")
+		isOver = err != nil || !strings.Contains(reply, "\nAnother reload is still in progress.")
+		return isOver, err
+	})
+	if !isOver {
+		return "", fmt.Errorf("%w: another reload is still in progress", err)
 	}
+	return reply, err
 }
 
 // awaitAnswer asks until the master answers.
 func (m *Master) awaitAnswer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(reloadPoll)
-	defer tick.Stop()
-	for {
-		_, err := exchange(ctx, m.socket, "show proc\n")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w; last: %w", ctx.Err(), err)
-		case <-tick.C:
-		}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, reloadPoll, startTimeout, true, func(ctx context.Context) (bool, error) {
+		_, last = exchange(ctx, m.socket, "show proc\n")
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; last: %w", err, cmp.Or(last, err))
 	}
+	return nil
 }
 
 // OldWorkers returns the number of workers that wait for their connections to end after a newer one has taken over.

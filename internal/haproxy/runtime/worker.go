@@ -1,12 +1,15 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
@@ -71,24 +74,16 @@ const (
 
 // AwaitLoad returns the worker that was started on a configuration, once it answers.
 func (w *Worker) AwaitLoad(ctx context.Context, id string) (Process, error) {
-	tick := time.NewTicker(loadPoll)
-	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
-	for {
-		process, err := w.Process(ctx)
-		if err == nil && process.LoadID == id {
-			return process, nil
-		}
-		select {
-		case <-ctx.Done():
-			if err == nil {
-				err = fmt.Errorf("it still runs %s", process.LoadID)
-			}
-			return Process{}, fmt.Errorf("HAProxy's new worker did not answer: %w", err)
-		case <-tick.C:
-		}
+	var process Process
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, loadPoll, loadTimeout, true, func(ctx context.Context) (bool, error) {
+		process, last = w.Process(ctx)
+		return last == nil && process.LoadID == id, nil
+	})
+	if err == nil {
+		return process, nil
 	}
+	return Process{}, fmt.Errorf("HAProxy's new worker did not answer: %w", cmp.Or(last, fmt.Errorf("it still runs %s", process.LoadID)))
 }
 
 // parseInfo reads the answer to "show info": one "Name: value" a line, of which it takes
