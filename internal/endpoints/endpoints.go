@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -41,9 +42,7 @@ func States(backends []model.Backend, policies map[model.Backend]model.BackendPo
 		if state.Servers = servers; policies[backend].Backup != (model.Backend{}) {
 			state.Servers = seen.withBackup(servers, areReady, policies[backend].Backup)
 		}
-		if port.AppProtocol != nil {
-			state.AppProtocol = strings.ToLower(*port.AppProtocol)
-		}
+		state.AppProtocol = strings.ToLower(ptr.Deref(port.AppProtocol, ""))
 		states[backend] = state
 	}
 	return states
@@ -126,9 +125,9 @@ func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName str
 			server := ir.Server{Address: address, Port: port}
 			conditions := endpoint.Conditions
 			switch {
-			case isTrue(conditions.Ready, true):
+			case ptr.Deref(conditions.Ready, true):
 				ready, hints = append(ready, server), append(hints, endpoint.Hints)
-			case isTrue(conditions.Serving, false) && isTrue(conditions.Terminating, false):
+			case ptr.Deref(conditions.Serving, false) && ptr.Deref(conditions.Terminating, false):
 				terminating = append(terminating, server)
 			}
 		}
@@ -143,14 +142,7 @@ func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName str
 // endpointPort returns the number of the slice's TCP port of that name. Endpoints do not have a port without a number.
 func endpointPort(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
 	for _, port := range slice.Ports {
-		portName, protocol := "", corev1.ProtocolTCP
-		if port.Name != nil {
-			portName = *port.Name
-		}
-		if port.Protocol != nil {
-			protocol = *port.Protocol
-		}
-		if portName == name && isTCP(protocol) && port.Port != nil {
+		if ptr.Deref(port.Name, "") == name && isTCP(ptr.Deref(port.Protocol, "")) && port.Port != nil {
 			return *port.Port, true
 		}
 	}
@@ -171,10 +163,3 @@ func endpointAddress(addressType discoveryv1.AddressType, addresses []string) (s
 
 // isTCP treats an empty protocol as the API's default.
 func isTCP(protocol corev1.Protocol) bool { return protocol == corev1.ProtocolTCP || protocol == "" }
-
-func isTrue(condition *bool, otherwise bool) bool {
-	if condition == nil {
-		return otherwise
-	}
-	return *condition
-}
