@@ -188,6 +188,7 @@ func (o *options) run(ctx context.Context) error {
 func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface, routesclient.Interface, error) {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = "gateway-agent"
+	restConfig.QPS = -1 // watches take turns by themselves
 	reconnect.Configure(restConfig)
 	// One connection for all.
 	transport, err := rest.HTTPClientFor(restConfig)

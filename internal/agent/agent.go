@@ -300,7 +300,7 @@ func (a *Agent) reportState() {
 	a.report.set(appv1.GatewayProxyStatus{
 		Gateway: appv1.ProxiedGateway{UID: a.inputs.uid}, ObservedGeneration: complete.generation(),
 		ResourceVersion: complete.versions.Base, Resources: complete.versions.Exceptions,
-		Watch:    appv1.WatchNamespaces,
+		Watch:    cmp.Or(complete.versions.Watch, appv1.WatchNamespaces),
 		Problems: append(problems, a.inputs.material.problems...),
 	}, complete.versions.Edits, slices.ContainsFunc(a.pods, func(pod peers.Pod) bool { return pod.Name == a.options.Pod }))
 }

@@ -34,6 +34,11 @@ var (
 		Help:           "How often, about once a second, a reload had to wait because many old workers still had connections.",
 		StabilityLevel: metrics.ALPHA,
 	})
+	silentWatches = metrics.NewCounter(&metrics.CounterOpts{
+		Name:           "gateway_agent_silent_watches_total",
+		Help:           "Watches that were started anew, because the API server sent nothing for three minutes.",
+		StabilityLevel: metrics.ALPHA,
+	})
 	liveGeneration = metrics.NewGauge(&metrics.GaugeOpts{
 		Name:           "gateway_agent_generation",
 		Help:           "The generation of the Gateway that HAProxy answers by; 0 if that is not known.",
@@ -48,7 +53,7 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(loads, loadFailures, reloadsDelayed, liveGeneration, propagation)
+	legacyregistry.MustRegister(loads, loadFailures, reloadsDelayed, silentWatches, liveGeneration, propagation)
 	legacyregistry.CustomMustRegister(&decisions)
 	legacyregistry.RawMustRegister(append(tracing.Metrics(), requests)...)
 })

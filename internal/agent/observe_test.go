@@ -30,7 +30,7 @@ func TestGather(t *testing.T) {
 		fresh, err := New(r.options)
 		r.must(err)
 		seen := r.agent.watch
-		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, attachments: seen.attachments, namespaces: seen.namespaces}).source()
+		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, attachments: seen.attachments, namespaces: seen.namespaces, watches: seen.watches, clock: seen.clock}).source()
 		fresh.observeInputs(t.Context(), time.Now())
 		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
 			t.Fatalf("pass %d: got\n%+v\nwant\n%+v", i, got, want)

@@ -17,6 +17,8 @@ type Versions struct {
 	Base string
 	// Exceptions are resources and namespaces of which more than that was taken in, or of which nothing is known.
 	Exceptions []appv1.ProxiedResource
+	// Watch is how the pod watches: Cluster if it needs no permission for single namespaces.
+	Watch appv1.WatchMode
 	// Edits counts the changes that somebody may wait for. Versions that differ in nothing else are reported with the next
 	// change: they come from status writes, and from an API server that tells that nothing happened.
 	Edits int64

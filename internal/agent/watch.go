@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -51,23 +52,29 @@ type watcher struct {
 	attached   map[string]appv1.GatewayAttachmentSpec
 	namespaces map[string]*namespaceShares
 
-	// mu guards the watches, and what they tell. gateways and attachments are those of the Gateway and of its
+	// mu guards the watches, and what they tell. isCluster says that they are to be of all namespaces. gateways and attachments are those of the Gateway and of its
 	// GatewayAttachments, and isEdited says that one of these changed. edited are the namespaces with objects that have to
 	// be taken in. isNews says that something else happened to a watch.
 	mu                    sync.Mutex
+	watches               map[place]*watched
+	isCluster             bool
 	gateways, attachments *watched
 	isEdited              bool
 	edited                map[*namespaceShares]bool
 	isNews                bool
+	// turns are those of requests for the objects of a resource, and checked is when watches were looked at last.
+	turns   map[string]chan struct{}
+	checked time.Time
 }
 
 func newWatcher(options Options) *watcher {
 	w := &watcher{
 		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
 		changed: func() {}, namespaces: map[string]*namespaceShares{}, edited: map[*namespaceShares]bool{}, clock: clock.RealClock{},
+		watches: map[place]*watched{}, turns: map[string]chan struct{}{},
 	}
-	w.gateways = w.newWatched(resourceOwn, options.Namespace, options.Gateway)
-	w.attachments = w.newWatched(proxypod.ResourceAttachments, options.Namespace, options.Gateway)
+	w.gateways = w.watchOf(resourceOwn, options.Namespace, options.Gateway)
+	w.attachments = w.watchOf(proxypod.ResourceAttachments, options.Namespace, options.Gateway)
 	w.followNamespace(options.Namespace, nil)
 	return w
 }
@@ -80,10 +87,8 @@ func (w *watcher) source() Source {
 func (w *watcher) run(ctx context.Context, changed func()) {
 	w.mu.Lock()
 	w.ctx, w.changed = ctx, changed
-	w.start(w.gateways)
-	w.start(w.attachments)
-	for _, share := range w.namespaces[w.namespace].shares {
-		w.start(share.of)
+	for _, of := range w.watches {
+		w.start(of)
 	}
 	w.mu.Unlock()
 	<-ctx.Done()
@@ -137,6 +142,7 @@ func (w *watcher) isAttached(gateway *appv1.Gateway) bool {
 func (w *watcher) look() (gateway *appv1.Gateway, edits []edit, versions Versions, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.endSilent()
 	if !w.synced() {
 		return nil, nil, versions, false
 	}
@@ -167,10 +173,11 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 			}
 		}
 	})
-	if w.attached != nil && equality.Semantic.DeepEqual(attached, w.attached) {
+	isCluster := gateway.Spec.Watch == appv1.WatchCluster && (len(attached) > 0 || proxypod.Parent(gateway) != "")
+	if w.attached != nil && isCluster == w.isCluster && equality.Semantic.DeepEqual(attached, w.attached) {
 		return
 	}
-	w.attached, w.isStale = attached, true
+	w.attached, w.isCluster, w.isStale, w.isNews = attached, isCluster, true, true
 	wanted := map[string]map[string]string{w.namespace: {}}
 	if parent := proxypod.Parent(gateway); parent != "" {
 		wanted[w.namespace][resourceGateways] = parent
@@ -194,7 +201,6 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	for namespace, resources := range wanted {
 		w.followNamespace(namespace, resources)
 	}
-	w.isNews = true
 }
 
 // followNamespace watches exactly these resources of a namespace, and its Services and EndpointSlices. Of a resource, it
@@ -213,11 +219,10 @@ func (w *watcher) followNamespace(namespace string, resources map[string]string)
 		if n.shares[resource] != nil {
 			continue
 		}
-		of := w.newWatched(resource, namespace, name)
-		n.shares[resource] = &share{n: n, resource: resource, pending: map[string]bool{}, taken: objects{}}
-		n.shares[resource].use(of)
+		share := &share{n: n, resource: resource, name: name, pending: map[string]bool{}, taken: objects{}}
+		share.use(w.sourceOf(share))
+		n.shares[resource] = share
 		added = append(added, resource)
-		w.start(of)
 	}
 	n.guard(added)
 }
@@ -226,7 +231,7 @@ func (w *watcher) followNamespace(namespace string, resources map[string]string)
 func (w *watcher) isSettled() bool {
 	for _, n := range w.namespaces {
 		for _, share := range n.shares {
-			if !share.of.isListed && !share.of.isMissing && share.of.refusals == 0 {
+			if of := share.of; !of.isListed && !of.isMissing && (of.refusals == 0 || w.isCluster && !w.mayReadCluster()) {
 				return false
 			}
 		}
@@ -353,7 +358,9 @@ func (w *watcher) versions() Versions {
 			of = append(of, one)
 		}
 	}
-	return newVersions(of)
+	versions := newVersions(of)
+	versions.Watch = w.mode()
+	return versions
 }
 
 // objects returns those that belong to a Gateway.

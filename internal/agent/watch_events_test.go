@@ -29,7 +29,9 @@ type eventRig struct {
 func newEventRig(t *testing.T, resources ...string) *eventRig {
 	t.Helper()
 	r := &eventRig{passRig: newPassRig(t, 1), clock: clocktesting.NewFakeClock(time.Unix(1, 0))}
+	r.agent.watch.mu.Lock()
 	r.agent.watch.clock = r.clock
+	r.agent.watch.mu.Unlock()
 	r.gatewaySeen.Spec.Routes = nil
 	r.attach(resources...)
 	r.eventually("all is listed", func() error {

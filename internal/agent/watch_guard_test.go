@@ -51,8 +51,8 @@ func (r *guardRig) put(object metav1.Object) {
 }
 
 func (r *guardRig) see(resource string)    { _ = r.shares()[resource].of.Replace(nil, "1") }
-func (r *guardRig) forbid(resource string) { r.shares()[resource].of.answered(forbidden(resource)) }
-func (r *guardRig) miss(resource string)   { r.shares()[resource].of.answered(notFound(resource)) }
+func (r *guardRig) forbid(resource string) { r.shares()[resource].of.refused(forbidden(resource)) }
+func (r *guardRig) miss(resource string)   { r.shares()[resource].of.refused(notFound(resource)) }
 
 func forbidden(resource string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no access yet"))

@@ -25,8 +25,9 @@ type namespaceShares struct {
 
 // share is what is followed of a resource in a namespace.
 type share struct {
-	n        *namespaceShares
-	resource string
+	n *namespaceShares
+	// name is that of the one object that is followed; "": all are.
+	resource, name string
 	// watcher.mu guards what follows: the watch that the objects come from, and the names of those that changed since they
 	// were taken in, with whether that is in more than their versions; of EndpointSlices, the names of their Services.
 	// noted is the version up to which they are.
@@ -55,9 +56,23 @@ type edit struct {
 // isCore reports whether these are Services or EndpointSlices.
 func (s *share) isCore() bool { return s.resource == resourceServices || s.resource == resourceSlices }
 
-// use makes a watch the one that the objects come from.
+// use makes a watch the one that the objects come from, and notes what it knows better than the one before.
 func (s *share) use(of *watched) {
+	var before objects
+	if s.of != nil {
+		before = s.of.objects[s.n.namespace]
+		delete(s.of.shares, s.n.namespace)
+	}
+	now := of.objects[s.n.namespace]
 	s.of, of.shares[s.n.namespace] = of, s
+	for name, object := range before {
+		if now[name] == nil {
+			s.note(name, object, nil, of.version)
+		}
+	}
+	for name, object := range now {
+		s.note(name, before[name], object, versionOf(object.GetResourceVersion()))
+	}
 }
 
 // note notes that an object changed.
@@ -80,8 +95,7 @@ func (s *share) note(name string, before, now metav1.Object, version uint64) {
 func (n *namespaceShares) removeOthers(resources map[string]string) {
 	for resource, share := range n.shares {
 		if _, ok := resources[resource]; !ok {
-			share.of.stop()
-			share.of.shares = nil
+			delete(share.of.shares, n.namespace)
 			share.stopped = true
 			delete(n.shares, resource)
 		}
@@ -94,6 +108,7 @@ func (w *watcher) updateCounts() {
 		return
 	}
 	w.isNews = false
+	w.chooseSources()
 	for _, n := range w.namespaces {
 		for _, share := range n.shares {
 			if counts := share.areSeen(); counts != share.counts {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,6 +40,7 @@ type watched struct {
 	resource, namespace, name string
 	requests                  cache.ListerWatcher
 	stop                      context.CancelFunc
+	turns                     chan struct{}
 
 	// w.mu guards what follows. shares are the ones that this feeds, by namespace.
 	objects map[string]objects
@@ -49,16 +51,23 @@ type watched struct {
 	// isMissing says that the API server does not know the resource, refusals how often it refused to list the objects.
 	isListed, isMissing bool
 	refusals            int
+	// end ends the request that brings events, and heard is when the last one came.
+	end   context.CancelFunc
+	heard time.Time
 }
 
 // newWatched returns a watch that does not run yet: of the object of a name if it is set, or of GatewayAttachments of a
 // Gateway.
 func (w *watcher) newWatched(resource, namespace, name string) *watched {
 	o := &watched{
-		w: w, resource: resource, namespace: namespace, name: name, stop: func() {}, objects: map[string]objects{},
+		w: w, resource: resource, namespace: namespace, name: name, stop: func() {}, end: func() {}, objects: map[string]objects{},
 		slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}, shares: map[string]*share{},
 	}
 
+	if o.turns = w.turns[resource]; o.turns == nil {
+		o.turns = make(chan struct{}, startsAtOnce)
+		w.turns[resource] = o.turns
+	}
 	switch resource {
 	case resourceOwn:
 		list(o, w.own.AppV1().Gateways(namespace))
@@ -109,12 +118,29 @@ func list[L runtime.Object](o *watched, client interface {
 	}
 	o.requests = cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			answered, err := o.turn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer answered()
 			list, err := client.List(ctx, narrow(options))
-			o.answered(err)
+			o.refused(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, narrow(options))
+			answered, err := o.turn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer answered()
+			ctx, end := context.WithCancel(ctx)
+			events, err := client.Watch(ctx, narrow(options))
+			if err != nil {
+				end()
+				return nil, err
+			}
+			o.began(end)
+			return events, nil
 		},
 	}, o.w.core)
 }
@@ -130,9 +156,9 @@ func (w *watcher) start(o *watched) {
 	go cache.NewReflectorWithOptions(o.requests, nil, o, options).RunWithContext(ctx)
 }
 
-// answered notes why the objects could not be listed, if this pod may see none. A Reflector always ends with a list if
+// refused notes why the objects could not be listed, if this pod may see none. A Reflector always ends with a list if
 // it may not watch.
-func (o *watched) answered(err error) {
+func (o *watched) refused(err error) {
 	o.w.mu.Lock()
 	switch {
 	case apierrors.IsNotFound(err):
@@ -186,6 +212,7 @@ func (o *watched) set(namespace, name string, now metav1.Object, version uint64)
 	default:
 		o.objects[namespace][name] = now
 	}
+	o.heard = o.w.clock.Now()
 	o.version, o.newest = max(o.version, version), max(o.newest, version)
 	if share := o.shares[namespace]; share != nil {
 		share.note(name, before, now, version)
@@ -235,7 +262,8 @@ func (o *watched) Replace(list []any, version string) error {
 			isNews = o.set(namespace, name, nil, listed) || isNews
 		}
 	}
-	o.version, o.isListed, o.w.isNews = listed, true, o.w.isNews || !isListed
+	isNews = isNews || o.refusals > 0
+	o.version, o.isListed, o.refusals, o.heard, o.w.isNews = listed, true, 0, o.w.clock.Now(), o.w.isNews || isNews
 	o.w.mu.Unlock()
 	if isNews {
 		o.w.changed()
@@ -247,7 +275,7 @@ func (o *watched) Replace(list []any, version string) error {
 func (o *watched) UpdateResourceVersion(version string) {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	o.version = max(o.version, versionOf(version))
+	o.version, o.heard = max(o.version, versionOf(version)), o.w.clock.Now()
 }
 
 // Resync is cache.Store's.

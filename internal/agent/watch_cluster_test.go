@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// TestSilentWatches: a watch that brings nothing, not even a bookmark, is started anew, and no other is.
+func TestSilentWatches(t *testing.T) {
+	r, clock := newGuardRig(), clocktesting.NewFakeClock(time.Unix(1, 0))
+	r.clock = clock
+	r.see(testServices)
+	r.see(testSlices)
+	r.add(testRoutes) // which is not listed yet
+	ended := map[string]int{}
+	for resource, share := range r.shares() {
+		share.of.began(func() { ended[resource]++ })
+	}
+	expect := func(what string, services int) {
+		t.Helper()
+		if r.look(); ended[testServices] != services || ended[testSlices]+ended[testRoutes] > 0 {
+			t.Errorf("%s, these ended: %v, want %d of services", what, ended, services)
+		}
+	}
+	clock.Step(silence)
+	r.shares()[testSlices].of.UpdateResourceVersion("2")
+	expect("after three minutes", 0)
+	clock.Step(silence / 2)
+	r.shares()[testSlices].of.UpdateResourceVersion("3")
+	expect("after more", 1)
+	clock.Step(silence / 2)
+	r.shares()[testSlices].of.UpdateResourceVersion("4")
+	expect("soon after", 1)
+}
+
+// TestStartsTakeTurns: few requests for a resource are under way at once, and those for another one do not wait.
+func TestStartsTakeTurns(t *testing.T) {
+	r := newGuardRig()
+	services, others := r.shares()[testServices].of, r.shares()[testSlices].of
+	var answered func()
+	for range startsAtOnce {
+		var err error
+		if answered, err = services.turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := services.turn(ended); err == nil {
+		t.Error("one more request is made")
+	}
+	if _, err := others.turn(t.Context()); err != nil {
+		t.Error(err)
+	}
+	answered()
+	if _, err := services.turn(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWatchingTheCluster: a pod watches all namespaces once it may, and by namespace as long as it may not.
+func TestWatchingTheCluster(t *testing.T) {
+	r := newGuardRig()
+	gateway := &appv1.Gateway{}
+	gateway.Namespace, gateway.Name, gateway.UID, gateway.Generation = namespace, r.name, "uid-1", 1
+	attachment := newAttachment(gateway, "team", "1")
+	_ = r.gateways.Replace([]any{gateway}, "1")
+	_ = r.attachments.Replace([]any{attachment}, "1")
+	expect := func(what string, mode appv1.WatchMode, watches int, counts bool) {
+		t.Helper()
+		if _, _, versions, _ := r.look(); versions.Watch != mode && r.settled || len(r.watches) != watches || r.share("team", testRoutes).counts != counts {
+			t.Errorf("%s: watches by %s, %d watches, routes count: %v", what, versions.Watch, len(r.watches), r.share("team", testRoutes).counts)
+		}
+	}
+	at := func(resource, namespace string) *watched { return r.watches[place{resource, namespace}] }
+	each := func(namespace string, do func(of *watched)) {
+		for _, resource := range []string{testServices, testSlices, testRoutes} {
+			do(at(resource, namespace))
+		}
+	}
+	list := func(of *watched) { _ = of.Replace(nil, "10") }
+	refuse := func(of *watched) { of.refused(forbidden(of.resource)) }
+	expect("by namespace", appv1.WatchNamespaces, 7, false)
+	each("team", list)
+	expect("listed", appv1.WatchNamespaces, 7, true)
+
+	gateway = gateway.DeepCopy()
+	gateway.Generation, gateway.Spec.Watch = 2, appv1.WatchCluster
+	_ = r.gateways.Update(gateway)
+	expect("of all", appv1.WatchNamespaces, 10, true)
+	each("", refuse)
+	expect("refused once", appv1.WatchNamespaces, 10, true)
+	each("", list)
+	expect("of all, listed", appv1.WatchCluster, 5, true)
+	each("", refuse)
+	each("", refuse)
+	expect("refused", appv1.WatchNamespaces, 10, true)
+	each("team", list)
+	each(namespace, func(of *watched) {
+		if of != nil {
+			list(of)
+		}
+	})
+	expect("refused, and listed by namespace", appv1.WatchNamespaces, 10, true)
+	each("", list)
+	expect("of all again", appv1.WatchCluster, 5, true)
+}
