@@ -16,6 +16,20 @@ func HostnameMatches(hostname, host string) bool {
 	return wildcard && len(host) > len(suffix) && strings.HasSuffix(host, suffix)
 }
 
+// WiderHostnames returns a hostname and those that include it, by their precedence.
+func WiderHostnames(hostname string) []string {
+	all := []string{hostname}
+	for i := range hostname {
+		if hostname[i] == '.' && (i != 1 || hostname[0] != '*') {
+			all = append(all, "*"+hostname[i:])
+		}
+	}
+	if hostname == "" {
+		return all
+	}
+	return append(all, "")
+}
+
 // HostnamesOverlap reports whether some host matches both hostnames.
 func HostnamesOverlap(a, b string) bool {
 	return a == "" || b == "" || HostnameMatches(a, b) || HostnameMatches(b, a)

@@ -31,6 +31,8 @@ type Compiler struct {
 	// listeners, without their origins and filters, and routes are those of the last Gateway. filters are those of
 	// listeners, by name: equal filters are the same pointer, even from one Gateway to the next.
 	listeners []model.Listener
+	named     map[string]*model.Listener
+	owners    map[address]*model.Listener
 	filters   map[string]*model.Action
 	routes    tree.Map[*model.Route]
 	// compiled are the routes at their listeners, and problems what is wrong with them, by their keys.
@@ -44,6 +46,12 @@ type Compiler struct {
 	// generation counts how often other listeners, or other refused entries, made all of it another one.
 	generation  int
 	unreachable unreachable
+}
+
+// address is what tells listeners apart.
+type address struct {
+	port     int32
+	hostname string
 }
 
 // hostID is a listener and a hostname of routes.
@@ -88,9 +96,7 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
 		table.Listeners[i].Hosts = c.hosts[table.Listeners[i].Name]
 	}
-	slices.SortFunc(table.Listeners, func(a, b Listener) int {
-		return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))
-	})
+	slices.SortFunc(table.Listeners, func(a, b Listener) int { return compareListeners(&a, &b) })
 	return table, c.allProblems(gateway)
 }
 
@@ -160,6 +166,11 @@ func (c *Compiler) updateListeners(gateway *model.Gateway) (isNew bool) {
 	}
 	isNew = c.compiled == nil || !maps.Equal(filters, c.filters) || !reflect.DeepEqual(listeners, c.listeners)
 	c.filters, c.listeners = filters, listeners
+	c.named, c.owners = make(map[string]*model.Listener, len(listeners)), make(map[address]*model.Listener, len(listeners))
+	for i := range listeners {
+		listener := &listeners[i]
+		c.named[listener.Name], c.owners[address{listener.Port, listener.Hostname}] = listener, listener
+	}
 	return isNew
 }
 
@@ -232,14 +243,7 @@ func (c *Compiler) eachPlace(routes []*attachedRoute, f func(id hostID, route *a
 }
 
 // listener returns a listener, nil if there is none.
-func (c *Compiler) listener(name string) *model.Listener {
-	for i := range c.listeners {
-		if c.listeners[i].Name == name {
-			return &c.listeners[i]
-		}
-	}
-	return nil
-}
+func (c *Compiler) listener(name string) *model.Listener { return c.named[name] }
 
 // makeAllHosts makes all hosts. Those of the same routes as before are what they were, unless entries are refused.
 func (c *Compiler) makeAllHosts() {

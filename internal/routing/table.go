@@ -154,14 +154,8 @@ func (l *Listener) ByPrecedence() []*Host {
 // hostsOf returns the hosts that a host's requests are looked up in, in this order: its own, those of wildcards that
 // include it, the longest first, and that of all hosts.
 func (l *Listener) hostsOf(host string) []*Host {
-	names := []string{host}
-	for i := range host {
-		if host[i] == '.' {
-			names = append(names, "*"+host[i:])
-		}
-	}
 	var all []*Host
-	for _, name := range append(names, "") {
+	for _, name := range model.WiderHostnames(host) {
 		if found, ok := l.Hosts.Get(HostKey(name)); ok && !slices.Contains(all, found) {
 			all = append(all, found)
 		}
@@ -201,10 +195,18 @@ func (t Table) Backends() []Backend {
 // ListenerFor returns the listener of a port that requests for a hostname belong to, nil if there is none. A wildcard
 // ("*.example.com") belongs to the listener that all its names belong to that have no other.
 func (t Table) ListenerFor(port int32, hostname string) *Listener {
-	for i := range t.Listeners {
-		if t.Listeners[i].Port == port && model.HostnameMatches(t.Listeners[i].Hostname, hostname) {
+	for _, wider := range model.WiderHostnames(hostname) {
+		i, ok := slices.BinarySearchFunc(t.Listeners, Listener{Port: port, Hostname: wider}, func(a, b Listener) int {
+			return compareListeners(&a, &b)
+		})
+		if ok {
 			return &t.Listeners[i]
 		}
 	}
 	return nil
+}
+
+// compareListeners orders listeners by port, then by precedence of their hostnames.
+func compareListeners(a, b *Listener) int {
+	return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))
 }

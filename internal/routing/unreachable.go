@@ -165,15 +165,12 @@ func (u *unreachable) add(c *Compiler, key string, touched map[*bucket]bool) {
 
 // owner returns the name of the listener that gets the requests for a hostname.
 func (c *Compiler) owner(port int32, hostname string) string {
-	var owner *model.Listener
-	for i := range c.listeners {
-		listener := &c.listeners[i]
-		if listener.Port == port && model.HostnameMatches(listener.Hostname, hostname) &&
-			(owner == nil || model.CompareHostnames(listener.Hostname, owner.Hostname) < 0) {
-			owner = listener
+	for _, wider := range model.WiderHostnames(hostname) {
+		if owner := c.owners[address{port, wider}]; owner != nil {
+			return owner.Name
 		}
 	}
-	return owner.Name
+	return ""
 }
 
 // allTouched returns the buckets whose entries may be taken by others than before.

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -33,6 +34,9 @@ type listener struct {
 	taken, wanted hostnamesByKind
 	attached      int32
 	tls           *model.ListenerTLS
+	// plane is its data plane, and order its place there.
+	plane *plane
+	order int
 }
 
 // verdict is a problem, or none if it has no reason.
@@ -181,29 +185,65 @@ func (l *listener) setKinds(known []gatewayv1.Kind) {
 // resolveConflicts finds conflicting listeners. If they are of several objects, the first one stays; if of one object,
 // all are refused.
 func (p *plane) resolveConflicts() {
-	var kept []*listener
+	for i, l := range p.listeners {
+		l.plane, l.order = p, i
+	}
+	kept := rivals{}
+	hasConflict := func(l *listener) bool { return l.conflict.reason != "" }
 	rest := slices.DeleteFunc(slices.Clone(p.listeners), func(l *listener) bool { return kindsOf[l.Protocol] == nil })
 	for len(rest) > 0 {
 		n := slices.IndexFunc(rest, func(l *listener) bool { return l.owner != rest[0].owner })
 		if n < 0 {
 			n = len(rest)
 		}
-		own := slices.Clone(rest[:n])
+		own, among := slices.Clone(rest[:n]), rivals{}
 		rest = rest[n:]
-		for _, l := range own {
-			for _, other := range kept {
+		kept.compare(own)
+		own = slices.DeleteFunc(own, hasConflict)
+		among.add(own)
+		among.compare(own)
+		kept.add(slices.DeleteFunc(own, hasConflict))
+	}
+}
+
+// rivals are the first two listeners of each port, protocol and hostname: whoever conflicts with any listener conflicts
+// with one of these, which may be itself, and one of the others.
+type rivals map[rival][]*listener
+
+// rival is what a listener may have in common with those that it conflicts with: the way in which the protocol of a port
+// is spoken, or the hostname.
+type rival struct {
+	port     int32
+	protocol gatewayv1.ProtocolType
+	passes   bool
+	hostname string
+}
+
+func (r rivals) add(listeners []*listener) {
+	for _, l := range listeners {
+		for _, of := range []rival{{port: l.Port, protocol: l.Protocol, passes: l.passesThrough()}, {port: l.Port, hostname: "/" + l.hostname()}} {
+			if len(r[of]) < 2 {
+				r[of] = append(r[of], l)
+			}
+		}
+	}
+}
+
+// compare refuses the listeners that conflict, because of the first that each conflicts with.
+func (r rivals) compare(listeners []*listener) {
+	for _, l := range listeners {
+		others := slices.Clone(r[rival{port: l.Port, hostname: "/" + l.hostname()}])
+		for protocol := range kindsOf {
+			for _, passes := range []bool{false, true} {
+				others = append(others, r[rival{port: l.Port, protocol: protocol, passes: passes}]...)
+			}
+		}
+		slices.SortFunc(others, func(a, b *listener) int { return cmp.Compare(a.order, b.order) })
+		for _, other := range others {
+			if other != l {
 				l.compare(other)
 			}
 		}
-		own = slices.DeleteFunc(own, func(l *listener) bool { return l.conflict.reason != "" })
-		for _, l := range own {
-			for _, other := range own {
-				if l != other {
-					l.compare(other)
-				}
-			}
-		}
-		kept = append(kept, slices.DeleteFunc(own, func(l *listener) bool { return l.conflict.reason != "" })...)
 	}
 }
 

@@ -149,8 +149,9 @@ func (t *translator) addToPlanes(r *route) {
 func (t *translator) addToPlane(p *plane, r *route) verdict {
 	var names []string
 	m := &member{plane: p, passthrough: true}
-	for _, l := range p.listeners {
-		if r.isAt(l) && l.isServed() {
+	at := slices.SortedFunc(slices.Values(r.listeners), func(a, b *listener) int { return cmp.Compare(a.order, b.order) })
+	for _, l := range at {
+		if l.plane == p && l.isServed() {
 			names = append(names, l.name)
 			m.passthrough = m.passthrough && l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
 		}
