@@ -67,6 +67,10 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:Enum=Any
 	ProxyProtocol ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 
+	// How all listeners that terminate TLS speak it.
+	// +optional
+	TLS *TLSSettings `json:"tls,omitempty"`
+
 	// How much of each proxy pod clients may take.
 	// +optional
 	ClientLimits *ClientLimits `json:"clientLimits,omitempty"`
@@ -149,4 +153,23 @@ type GatewayConfigSpec struct {
 	// How the proxies watch the objects of the Gateway API.
 	// +optional
 	Watch WatchMode `json:"watch,omitempty"`
+}
+
+// TLSSettings is how listeners speak TLS. Each field is as in the TLS of a listener of our own kind Gateway.
+type TLSSettings struct {
+	// The lowest version of TLS that clients may use.
+	// +optional
+	// +kubebuilder:default=TLSv1.2
+	MinVersion TLSVersion `json:"minVersion,omitempty"`
+
+	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and
+	// authenticated encryption. Modern: those of TLS 1.3 alone.
+	// +optional
+	// +kubebuilder:default=Intermediate
+	CipherProfile CipherProfile `json:"cipherProfile,omitempty"`
+
+	// Tell browsers to use HTTPS only, from now on (RFC 6797, Strict-Transport-Security). It is for listeners of protocol
+	// HTTPS.
+	// +optional
+	HSTS *HSTS `json:"hsts,omitempty"`
 }

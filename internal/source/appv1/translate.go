@@ -162,27 +162,32 @@ func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {
 	if spec == nil || spec.Mode == appv1.TLSModePassthrough {
 		return nil
 	}
-	tls := &model.ListenerTLS{
-		Secrets:    namesOf(spec.CertificateRefs),
-		MinVersion: cmp.Or(string(spec.MinVersion), string(appv1.TLSVersion12)),
-	}
-	if spec.CipherProfile == appv1.CipherProfileModern {
-		tls.MinVersion = string(appv1.TLSVersion13)
-	}
+	tls := &model.ListenerTLS{Secrets: namesOf(spec.CertificateRefs)}
+	tls.MinVersion, tls.HSTS = TLSSettings(appv1.TLSSettings{MinVersion: spec.MinVersion, CipherProfile: spec.CipherProfile, HSTS: spec.HSTS})
 	if validation := spec.ClientValidation; validation != nil {
 		tls.ClientRequired = validation.Mode != appv1.ClientValidationOptional
 		tls.ClientCAs = namesOf(validation.CACertificateRefs)
 	}
-	if hsts := spec.HSTS; hsts != nil {
-		tls.HSTS = "max-age=" + strconv.Itoa(int(or(hsts.MaxAgeSeconds, 31536000)))
-		if hsts.IncludeSubDomains {
-			tls.HSTS += "; includeSubDomains"
-		}
-		if hsts.Preload {
-			tls.HSTS += "; preload"
-		}
-	}
 	return tls
+}
+
+// TLSSettings returns the lowest version of TLS, and the value of Strict-Transport-Security, "" for none.
+func TLSSettings(spec appv1.TLSSettings) (minVersion, hsts string) {
+	minVersion = cmp.Or(string(spec.MinVersion), string(appv1.TLSVersion12))
+	if spec.CipherProfile == appv1.CipherProfileModern {
+		minVersion = string(appv1.TLSVersion13)
+	}
+	if spec.HSTS == nil {
+		return minVersion, ""
+	}
+	hsts = "max-age=" + strconv.Itoa(int(or(spec.HSTS.MaxAgeSeconds, 31536000)))
+	if spec.HSTS.IncludeSubDomains {
+		hsts += "; includeSubDomains"
+	}
+	if spec.HSTS.Preload {
+		hsts += "; preload"
+	}
+	return minVersion, hsts
 }
 
 func namesOf(refs []appv1.ObjectReference) []string {

@@ -273,6 +273,9 @@ func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmen
 	} else {
 		for i := range own.Spec.Listeners {
 			objects.ProxyProtocol = own.Spec.Listeners[i].ProxyProtocol // all others have the same
+			if tls := own.Spec.Listeners[i].TLS; tls != nil && tls.Mode != appv1.TLSModePassthrough {
+				objects.TLS = appv1.TLSSettings{MinVersion: tls.MinVersion, CipherProfile: tls.CipherProfile, HSTS: cmp.Or(tls.HSTS, objects.TLS.HSTS)}
+			}
 		}
 		i := slices.IndexFunc(own.Spec.Listeners, func(l appv1.Listener) bool { return isForRequests(string(l.Protocol)) })
 		if objects.FiltersUnknown = i < 0; i >= 0 {

@@ -19,7 +19,7 @@ const kindConfig = "GatewayConfig"
 
 // configure applies the GatewayConfigs of the class and the Gateway, and policies, to a data plane.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
-	p.own, p.filters, p.proxyProtocol = &appv1.GatewaySpec{}, t.ListenerFilters, t.ProxyProtocol
+	p.own, p.filters, p.proxyProtocol, p.tls = &appv1.GatewaySpec{}, t.ListenerFilters, t.ProxyProtocol, t.TLS
 	config, problem := t.classConfig(class)
 	if problem != "" {
 		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
@@ -90,7 +90,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.TrustedProxies != nil {
 		p.own.TrustedProxies = spec.TrustedProxies
 	}
-	p.proxyProtocol = cmp.Or(spec.ProxyProtocol, p.proxyProtocol)
+	p.proxyProtocol, p.tls = cmp.Or(spec.ProxyProtocol, p.proxyProtocol), or(spec.TLS, p.tls)
 	p.own.ClientLimits = or(spec.ClientLimits, p.own.ClientLimits)
 	p.own.Compression = cmp.Or(spec.Compression, p.own.Compression)
 	p.own.Http3 = cmp.Or(spec.Http3, p.own.Http3)
@@ -147,7 +147,7 @@ func (r *Result) DataPlanes() []DataPlane {
 		}
 		spec := plane.own.DeepCopy()
 		for i := range plane.to.Listeners {
-			if listener, ok := ownListener(&plane.to.Listeners[i]); ok {
+			if listener, ok := ownListener(&plane.to.Listeners[i], plane.tls); ok {
 				if plane.to.Listeners[i].Filters != nil {
 					filters := plane.filters
 					listener.Filters, listener.MaxRequestBytes, listener.Shadow = filters.Filters, filters.MaxRequestBytes, filters.Shadow
@@ -180,7 +180,7 @@ func DataPlaneName(gateway string) string {
 }
 
 // ownListener returns a listener of the model in the form of our own kind; false: it has no certificate.
-func ownListener(from *model.Listener) (appv1.Listener, bool) {
+func ownListener(from *model.Listener, tls appv1.TLSSettings) (appv1.Listener, bool) {
 	to := appv1.Listener{
 		Name: appv1.Name(from.Name), Port: from.Port, Protocol: appv1.Protocol(from.Protocol), Hostname: appv1.Hostname(from.Hostname),
 	}
@@ -191,7 +191,10 @@ func ownListener(from *model.Listener) (appv1.Listener, bool) {
 	case from.TLS == nil && from.Protocol == model.ProtocolTLS:
 		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModePassthrough}
 	case from.TLS != nil:
-		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModeTerminate}
+		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModeTerminate, MinVersion: tls.MinVersion, CipherProfile: tls.CipherProfile}
+		if from.Protocol == model.ProtocolHTTPS {
+			to.TLS.HSTS = tls.HSTS
+		}
 		for _, name := range from.TLS.Secrets {
 			if ref := (appv1.ObjectReference{Name: name}); !slices.Contains(to.TLS.CertificateRefs, ref) {
 				to.TLS.CertificateRefs = append(to.TLS.CertificateRefs, ref)

@@ -197,6 +197,45 @@ func TestShadowOfConfigs(t *testing.T) {
 	}
 }
 
+// TestTLSOfConfigs: listeners that terminate TLS have the settings of the GatewayConfig, at the operator and at the
+// agents, which see them in our own Gateway. HSTS is for HTTPS alone.
+func TestTLSOfConfigs(t *testing.T) {
+	objects := read(t, "testdata/backend-certificates.yaml")
+	objects.Gateways = objects.Gateways[:1]
+	gateway := objects.Gateways[0]
+	certificate := &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{{Name: "shop"}}}
+	gateway.Spec.Listeners = []gatewayv1.Listener{
+		{Name: "https", Port: 443, Protocol: gatewayv1.HTTPSProtocolType, TLS: certificate},
+		{Name: "tls", Port: 444, Protocol: gatewayv1.TLSProtocolType, TLS: certificate},
+	}
+	gateway.Spec.Infrastructure = &gatewayv1.GatewayInfrastructure{
+		ParametersRef: &gatewayv1.LocalParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: "config"},
+	}
+	objects.Config = func(_, _ string) *appv1.GatewayConfig {
+		return &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{TLS: &appv1.TLSSettings{
+			CipherProfile: appv1.CipherProfileModern, HSTS: &appv1.HSTS{MaxAgeSeconds: ptr.To[int32](60)},
+		}}}
+	}
+	expect := func(who string, listeners []model.Listener) {
+		t.Helper()
+		if len(listeners) != 2 {
+			t.Fatalf("%s: got the listeners %+v, want two", who, listeners)
+		}
+		for i, hsts := range []string{"max-age=60", ""} {
+			if tls := listeners[i].TLS; tls.MinVersion != "TLSv1.3" || tls.HSTS != hsts {
+				t.Errorf("%s: listener %s: got %+v, want TLSv1.3 and the HSTS %q", who, listeners[i].Name, tls, hsts)
+			}
+		}
+	}
+	result := gatewayapi.Translate(objects)
+	expect("operator", result.Planes[gatewayapi.GatewayParent(gateway.Namespace, gateway.Name)].Listeners)
+	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: gateway.Namespace, Name: gateway.Name, OwnerReferences: ownedBy(gateway.Name)}}
+	own.Spec = *result.DataPlanes()[0].Spec
+	seen := gatewayapi.AttachedTo(own, nil)
+	seen.AddAttached(gateway)
+	expect("agent", gatewayapi.Translate(seen).For(own).Listeners)
+}
+
 // TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, and all listeners take PROXY
 // headers if it says so, at the operator and at the agents, which see it in our own Gateway.
 func TestFiltersOfConfigs(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
 )
 
 // listener is a listener of a Gateway or of a ListenerSet.
@@ -289,6 +290,12 @@ func (p *plane) addListeners() {
 		}
 		if !l.isServed() {
 			continue
+		}
+		if l.tls != nil {
+			l.tls.MinVersion, l.tls.HSTS = source.TLSSettings(p.tls)
+			if l.Protocol != gatewayv1.HTTPSProtocolType {
+				l.tls.HSTS = ""
+			}
 		}
 		p.to.Listeners = append(p.to.Listeners, model.Listener{
 			Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",

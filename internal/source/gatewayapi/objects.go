@@ -43,6 +43,9 @@ type Objects struct {
 	// ProxyProtocol is the version of the PROXY headers that all listeners take, unless a GatewayConfig has one. Agents
 	// take it from the Gateway of our own.
 	ProxyProtocol appv1.ProxyProtocolVersion
+	// TLS is how listeners that terminate TLS speak it, unless a GatewayConfig has settings. Agents take it from the
+	// Gateway of our own.
+	TLS appv1.TLSSettings
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
@@ -260,6 +263,8 @@ type plane struct {
 	filters appv1.RouteFilterSpec
 	// proxyProtocol is the version of the PROXY headers that its listeners take.
 	proxyProtocol appv1.ProxyProtocolVersion
+	// tls is how its listeners that terminate TLS speak it.
+	tls appv1.TLSSettings
 	// selectors are the keys of the labels that it selects namespaces by; nil: they have not been asked for.
 	selectors map[string]bool
 	attached
