@@ -241,6 +241,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.TCPRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("TLSRoute"):
 		return &appv1.TLSRouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TLSSettings"):
+		return &appv1.TLSSettingsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Tracing"):
 		return &appv1.TracingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("URLRewrite"):

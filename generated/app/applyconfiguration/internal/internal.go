@@ -846,6 +846,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: tls
+      type:
+        namedType: gateway.api.app.v1.TLSSettings
     - name: tracing
       type:
         namedType: gateway.api.app.v1.Tracing
@@ -2198,6 +2201,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ConnectionRule
           elementRelationship: atomic
+- name: gateway.api.app.v1.TLSSettings
+  map:
+    fields:
+    - name: cipherProfile
+      type:
+        scalar: string
+    - name: hsts
+      type:
+        namedType: gateway.api.app.v1.HSTS
+    - name: minVersion
+      type:
+        scalar: string
 - name: gateway.api.app.v1.Tracing
   map:
     fields:
