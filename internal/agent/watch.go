@@ -52,9 +52,10 @@ type watcher struct {
 	attached   map[string]appv1.GatewayAttachmentSpec
 	namespaces map[string]*namespaceShares
 
-	// mu guards the watches, and what they tell. isCluster says that they are to be of all namespaces. gateways and attachments are those of the Gateway and of its
-	// GatewayAttachments, and isEdited says that one of these changed. edited are the namespaces with objects that have to
-	// be taken in. isNews says that something else happened to a watch.
+	// mu guards the watches, and what they tell. isCluster says that they are to be of all namespaces. gateways and
+	// attachments are those of the Gateway and of its GatewayAttachments, and isEdited says that one of these changed.
+	// edited are the namespaces with objects that have to be taken in. isNews says that something else happened to a
+	// watch.
 	mu                    sync.Mutex
 	watches               map[place]*watched
 	isCluster             bool

@@ -271,7 +271,8 @@ func (o *watched) Replace(list []any, version string) error {
 	return nil
 }
 
-// UpdateResourceVersion is that of cache.ResourceVersionUpdater: all events up to a version came, as bookmarks tell, too.
+// UpdateResourceVersion is that of cache.ResourceVersionUpdater: all events up to a version came, as
+// bookmarks tell, too.
 func (o *watched) UpdateResourceVersion(version string) {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
