@@ -11,7 +11,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Say whether the cluster is fit for Gateways, what is wrong with the Gateways of a namespace, and what to do about it.
+const long = `Check whether the cluster is ready for Gateways, and the Gateways of a namespace: what is wrong, and what to do about it.
 
 It looks at the version of the API server, the CRDs (compared with those of this plugin), the operator, what you may do, and the
 status of each Gateway.
@@ -30,12 +30,13 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	Level Level
+	Level Level `json:"level"`
 	// About names what was looked at, Says is what was found, and Details are more of that.
-	About, Says string
-	Details     []string
+	About   string   `json:"about"`
+	Says    string   `json:"message"`
+	Details []string `json:"details,omitempty"`
 	// Do is what to do about it; "" if nothing.
-	Do string
+	Do string `json:"remedy,omitempty"`
 }
 
 // print writes a finding as a line, with its details below.
@@ -53,19 +54,20 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // NewCommand returns the command.
 func NewCommand(options *cli.Options) *cobra.Command {
-	all := false
+	all, output := false, cli.Format("")
 	cmd := &cobra.Command{
-		Use: "check", Short: "Say whether the cluster is fit, and what is wrong with its Gateways", Long: long,
+		Use: "check", Short: "Check the cluster and its Gateways", Long: long,
 		Example: `  kubectl gateway check
   kubectl gateway check -A`,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), options, all) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), options, all, output) },
 	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "the Gateways of all namespaces")
+	cli.AddFormatFlag(cmd, &output, "json or yaml; else text")
 	return cmd
 }
 
-func run(ctx context.Context, options *cli.Options, all bool) error {
+func run(ctx context.Context, options *cli.Options, all bool, output cli.Format) error {
 	clients, namespace, err := options.Connect()
 	if err != nil {
 		return err
@@ -74,22 +76,29 @@ func run(ctx context.Context, options *cli.Options, all bool) error {
 		namespace = metav1.NamespaceAll
 	}
 	checks := []func(context.Context, cli.Clients, string) ([]Finding, error){server, definitions, operators, permissions, gateways}
-	count, bad := 0, 0
+	found, bad := []Finding{}, 0
 	for _, check := range checks {
 		findings, err := check(ctx, clients, namespace)
 		if err != nil {
 			return err
 		}
-		for _, found := range findings {
-			found.print(options)
-			count++
-			if found.Level == Wrong {
+		for _, finding := range findings {
+			if output == "" {
+				finding.print(options)
+			}
+			if finding.Level == Wrong {
 				bad++
 			}
 		}
+		found = append(found, findings...)
+	}
+	if output != "" {
+		if err := options.Print(output, map[string]any{"findings": found}); err != nil {
+			return err
+		}
 	}
 	if bad > 0 {
-		return cli.Nof("%d of %d checks failed", bad, count)
+		return cli.Nof("%d of %d checks failed", bad, len(found))
 	}
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
@@ -133,12 +135,19 @@ func (o *Options) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.Out, format+"\n", args...)
 }
 
+// IsTerminal reports whether somebody looks at what is written.
+func IsTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
 // Format is the value of a flag for JSON or YAML; "" is for people.
 type Format string
 
 // AddFormatFlag adds -o to a command.
 func AddFormatFlag(command *cobra.Command, format *Format, usage string) {
 	command.Flags().VarP(format, "output", "o", usage)
+	Complete(command, "output", "json", "yaml")
 }
 
 // Type names the type of the flag.

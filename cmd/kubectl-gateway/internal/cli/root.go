@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const long = `Apply, check, explain and convert Gateways.
@@ -24,10 +25,13 @@ func NewRoot(options *Options, commands ...*cobra.Command) *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usagef("%w", err) })
 	options.Flags.AddFlags(root.PersistentFlags())
+	kubectl := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
+	root.PersistentFlags().VisitAll(kubectl.AddFlag)
 	root.SetIn(options.In)
 	root.SetOut(options.Out)
 	root.SetErr(options.ErrOut)
 	root.AddCommand(commands...)
+	setHelp(root, kubectl)
 	_ = root.RegisterFlagCompletionFunc("namespace", options.completeNamespaces) // which fails for unknown flags only
 	return root
 }

@@ -85,6 +85,7 @@ func expectDocumented(t *testing.T, got string) {
 
 // TestCheckAsAnother: who may do less gets warnings, and a refusal if that are the Gateways.
 func TestCheckAsAnother(t *testing.T) {
+	clitest.Run(t, "", "check", "-n", newNamespace(t, "check-json"), "-o", "json").Want(t, 3, `"findings": [`, `"level": "ok"`, `"about": "API server"`)
 	namespace := newNamespace(t, "check-as")
 	check := []string{"check", "-n", namespace, "--as", "somebody"}
 	clitest.Run(t, "", check...).Want(t, 3, "warning  CRD gateways.app.example.com: not known whether it is current", "warning  operator: not known",

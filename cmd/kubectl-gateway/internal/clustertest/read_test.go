@@ -32,9 +32,10 @@ func TestList(t *testing.T) {
 		want    []string
 		wantNot string
 	}{
-		{in("list"), []string{"NAME", "good   HTTP:80     0        10.0.0.80   2/3     True", "bad    HTTP:80     0        <pending>   2/2     False", "generation 1: xxxx"}, problem},
+		{in("list"), []string{"NAME", "good   HTTP:80     0        10.0.0.80   2/3     True", "bad    HTTP:80     0        <pending>   2/2     False", problem}, "NAMESPACE"},
+		{in("list", "-o", "json"), []string{`"name": "bad"`, `"problems": [`, problem, `"listeners": [`}, "NAME"},
 		{in("list", "-o", "wide"), []string{"GENERATION   PROBLEM", problem}, "NAMESPACE"},
-		{[]string{"list", "-A"}, []string{"NAMESPACE", "list "}, problem},
+		{[]string{"list", "-A"}, []string{"NAMESPACE", "list ", problem}, "error"},
 		{in("list", "-l", "site=other"), []string{"bad "}, "good"},
 		{in("list", "--no-headers"), []string{"good "}, "NAME"},
 		{in("get", "good"), []string{"good "}, "bad"},
@@ -54,9 +55,9 @@ func TestListUsage(t *testing.T) {
 	in := func(args ...string) []string { return append(args, "-n", namespace) }
 	for want, args := range map[string][]string{
 		`failed to get Gateway list-usage/none: gateways.app.example.com "none" not found`: in("get", "none"),
-		"No Gateways found.":               {"list", "-n", "nothing"},
-		"names do not go together with -A": {"get", "a", "-A"},
-		`unknown output "yaml": use wide, or kubectl get gateways.app.example.com`: {"list", "-o", "yaml"},
+		"No Gateways found.":                            {"list", "-n", "nothing"},
+		"names do not go together with -A":              {"get", "a", "-A"},
+		`unknown output "name": use wide, json or yaml`: {"list", "-o", "name"},
 	} {
 		code := map[bool]int{true: 2, false: 1}[!strings.HasPrefix(want, "failed")]
 		if strings.HasPrefix(want, "No") {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gateway/cmd/kubectl-gateway/internal/check"
 )
 
 // serve serves a board as the command does.
@@ -151,5 +153,27 @@ func TestReadsOnce(t *testing.T) {
 	}
 	if reads != 1 {
 		t.Errorf("the cluster was read %d times", reads)
+	}
+}
+
+// TestUnreachableProxies: a Gateway is not green while its proxies do not answer.
+func TestUnreachableProxies(t *testing.T) {
+	for _, test := range []struct {
+		failures []string
+		level    check.Level
+		state    string
+	}{
+		{[]string{"", ""}, check.OK, "generation 1 is live in 2 proxies"},
+		{[]string{"", "timeout"}, check.Warning, "1 of 2 proxies do not answer"},
+		{[]string{"timeout", "timeout"}, check.Wrong, "2 of 2 proxies do not answer"},
+	} {
+		g := gatewayView{Namespace: "shop", Name: "shop", Level: check.OK, State: "generation 1 is live in 2 proxies"}
+		var proxies []proxy
+		for _, failure := range test.failures {
+			proxies = append(proxies, proxy{failure: failure})
+		}
+		if g.addUnreachable(proxies); g.Level != test.level || g.State != test.state {
+			t.Errorf("%q: %s, %q, want %s, %q", test.failures, g.Level, g.State, test.level, test.state)
+		}
 	}
 }

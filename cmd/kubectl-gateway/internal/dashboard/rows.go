@@ -58,7 +58,8 @@ type routeRow struct {
 func routeRows(gateway *appv1.Gateway) []routeRow {
 	var rows []routeRow
 	spec := &gateway.Spec
-	add := func(kind string, name appv1.Name, hostnames []appv1.Hostname, rules int, refs []appv1.BackendRef) {
+	// They are no objects: kubectl get httproutes has none of them.
+	add := func(kind, shown string, name appv1.Name, hostnames []appv1.Hostname, rules int, refs []appv1.BackendRef) {
 		var hosts, backends []string
 		for _, hostname := range hostnames {
 			hosts = append(hosts, string(hostname))
@@ -69,7 +70,7 @@ func routeRows(gateway *appv1.Gateway) []routeRow {
 		slices.Sort(backends)
 		backends = slices.Compact(backends)
 		rows = append(rows, routeRow{
-			Kind: kind, Name: string(name), Hostnames: cmp.Or(cli.Some(hosts, maxNames), "*"), Rules: fmt.Sprint(rules),
+			Kind: shown, Name: string(name), Hostnames: cmp.Or(cli.Some(hosts, maxNames), "*"), Rules: fmt.Sprint(rules),
 			Backends: cmp.Or(cli.Some(backends, maxNames), none), Problems: problemsOf(gateway, kind, name),
 		})
 	}
@@ -78,13 +79,13 @@ func routeRows(gateway *appv1.Gateway) []routeRow {
 		for i := range route.Rules {
 			refs = append(refs, route.Rules[i].BackendRefs...)
 		}
-		add("HTTPRoute", route.Name, route.Hostnames, len(route.Rules), refs)
+		add("HTTPRoute", "route", route.Name, route.Hostnames, len(route.Rules), refs)
 	}
 	for _, route := range spec.TLSRoutes {
-		add("TLSRoute", route.Name, route.Hostnames, len(route.Rules), connectionRefs(route.Rules))
+		add("TLSRoute", "TLS route", route.Name, route.Hostnames, len(route.Rules), connectionRefs(route.Rules))
 	}
 	for _, route := range spec.TCPRoutes {
-		add("TCPRoute", route.Name, nil, len(route.Rules), connectionRefs(route.Rules))
+		add("TCPRoute", "TCP route", route.Name, nil, len(route.Rules), connectionRefs(route.Rules))
 	}
 	slices.SortStableFunc(rows, func(a, b routeRow) int { return min(len(b.Problems), 1) - min(len(a.Problems), 1) })
 	return rows

@@ -158,6 +158,7 @@ func newGatewayView(gateway *appv1.Gateway, seen *snapshot, meter *meter) gatewa
 			g.Connections += config.HAProxy.Sessions
 		}
 	}
+	g.addUnreachable(proxies)
 	g.Routes = routeRows(gateway)
 	g.RouteCount = len(g.Routes)
 	g.Routes = g.Routes[:min(g.RouteCount, maxRows)]
@@ -165,6 +166,31 @@ func newGatewayView(gateway *appv1.Gateway, seen *snapshot, meter *meter) gatewa
 	g.Backends = backendRows(proxies, meter.gateways[name])
 	g.Reloads = reloadRows(proxies, seen.at)
 	return g
+}
+
+// addUnreachable tells that proxies could not be asked: then nobody knows that all is well.
+func (g *gatewayView) addUnreachable(proxies []proxy) {
+	var failures []string
+	for i := range proxies {
+		if proxies[i].failure != "" {
+			failures = append(failures, proxies[i].failure)
+		}
+	}
+	if len(failures) == 0 {
+		return
+	}
+	finding := check.Finding{
+		Level: check.Warning, About: fmt.Sprintf("Gateway %s/%s", g.Namespace, g.Name), Says: fmt.Sprintf("%d of %d proxies do not answer", len(failures), len(proxies)),
+		Details: slices.Compact(failures),
+	}
+	if len(failures) == len(proxies) {
+		finding.Level = check.Wrong
+	}
+	if severity[finding.Level] > severity[g.Level] {
+		g.Level = finding.Level
+	}
+	g.State = finding.Says
+	g.Findings = append(g.Findings, finding)
 }
 
 func addresses(gateway *appv1.Gateway) string {

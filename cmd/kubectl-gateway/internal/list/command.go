@@ -3,6 +3,8 @@ package list
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +18,7 @@ import (
 const long = `Show Gateways: their listeners, number of routes with those of the Gateway API, address, proxies that are
 ready of those wanted, whether every proxy runs the latest generation, and what is wrong.
 
-With -o wide also the generation, and problems in full. For other forms, and to watch Gateways, use
+With -o wide also the generation, and problems in full, as where the output is not a terminal. To watch Gateways, use
 "kubectl get gateways.app.example.com".`
 
 type command struct {
@@ -38,7 +40,8 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		ValidArgsFunction: options.CompleteGateways,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
-	cmd.Flags().StringVarP(&c.output, "output", "o", "", "wide: show the generation, too, and problems in full")
+	cmd.Flags().StringVarP(&c.output, "output", "o", "", "wide: show the generation, too, and problems in full; json, yaml: for programs")
+	cli.Complete(cmd, "output", "wide", "json", "yaml")
 	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "those of all namespaces")
 	cmd.Flags().StringVarP(&c.labels, "selector", "l", "", "only those with these labels, like app=shop,tier!=test")
 	cmd.Flags().BoolVar(&c.noHeaders, "no-headers", false, "print no headers")
@@ -49,8 +52,8 @@ func (c *command) run(ctx context.Context, names []string) error {
 	if len(names) > 0 && (c.all || c.labels != "") {
 		return cli.Usagef("names do not go together with -A and -l")
 	}
-	if c.output != "" && c.output != "wide" {
-		return cli.Usagef("unknown output %q: use wide, or kubectl get gateways.app.example.com", c.output)
+	if !slices.Contains([]string{"", "wide", "json", "yaml"}, c.output) {
+		return cli.Usagef("unknown output %q: use wide, json or yaml", c.output)
 	}
 	var err error
 	if _, err = labels.Parse(c.labels); err != nil {
@@ -66,14 +69,18 @@ func (c *command) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	rows, err := c.rows(ctx, gateways)
+	if err != nil {
+		return err
+	}
+	if c.output == "json" || c.output == "yaml" {
+		return c.Print(cli.Format(c.output), map[string]any{"gateways": rows})
+	}
 	if len(gateways) == 0 {
 		_, _ = fmt.Fprintln(c.ErrOut, "No Gateways found.")
 		return nil
 	}
-	table, err := c.table(ctx, gateways)
-	if err != nil {
-		return err
-	}
+	table := c.table(rows, time.Now())
 	return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: c.noHeaders, Wide: c.isWide()}).PrintObj(table, c.Out)
 }
 

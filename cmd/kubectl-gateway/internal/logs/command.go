@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/proxypod"
 )
@@ -51,7 +54,15 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	flags.Int64Var(&c.tail, "tail", -1, "of what was logged up to now, only this many lines, of all pods together; -1: all")
 	flags.StringVarP(&c.output, "output", "o", "", "json: a line of JSON for each, with all there is")
 	flags.BoolVar(&c.noHeaders, "no-headers", false, "print no headers")
+	cli.Complete(cmd, "output", "json")
+	cli.Complete(cmd, "status", "2xx", "3xx", "4xx", "5xx")
+	cli.Complete(cmd, "filter", filterTypes()...)
 	return cmd
+}
+
+// filterTypes are the types of filters that RouteFilters may have.
+func filterTypes() []string {
+	return admission.FieldOf(schema.GroupKind{Group: appv1.GroupName, Kind: "RouteFilter"}, "spec.filters[].type").Values
 }
 
 func (c *command) run(ctx context.Context, name string) error {

@@ -52,6 +52,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
 	cmd.Flags().StringVar(&c.only, "only", "", "print this file alone, like paths.map")
+	cli.Complete(cmd, "only", ir.ConfigFile, "hosts.map", "paths.map")
 	cmd.Flags().StringVar(&c.dir, "output-dir", "", "write the files into this directory instead")
 	cmd.Flags().BoolVar(&c.check, "check", false, "let HAProxy 3.4 check the configuration: the local one, or else its image by docker")
 	cmd.Flags().BoolVar(&c.diff, "diff", false, "show the difference from the Gateway in the cluster, and whether it takes a reload")

@@ -23,64 +23,99 @@ It takes the permission to list Deployments in all namespaces, or --client. Exit
 
 // NewCommand returns the command.
 func NewCommand(options *cli.Options) *cobra.Command {
-	client := false
+	client, output := false, cli.Format("")
 	cmd := &cobra.Command{
 		Use: "version", Short: "Show the version of the plugin, and what the cluster runs", Long: long,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, _ = fmt.Fprint(options.Out, version.Line("kubectl-gateway"))
-			if client {
-				return nil
+			found := versions{Plugin: version.String()}
+			if !client {
+				var err error
+				if found.Programs, err = cluster(cmd.Context(), options); err != nil {
+					return err
+				}
 			}
-			return cluster(cmd.Context(), options)
+			if err := found.print(options, output); err != nil {
+				return err
+			}
+			if !client && !slices.ContainsFunc(found.Programs, func(p program) bool { return p.Program == "operator" }) {
+				return cli.Nof("there is no operator in the cluster: no Deployment has the label %s", cli.OperatorSelector)
+			}
+			return nil
 		},
 	}
+	cli.AddFormatFlag(cmd, &output, "json or yaml; else a table")
 	cmd.Flags().BoolVar(&client, "client", false, "only the plugin: ask no cluster")
 	return cmd
 }
 
-// cluster prints the versions in the cluster.
-func cluster(ctx context.Context, options *cli.Options) error {
+// versions are what the command prints.
+type versions struct {
+	Plugin   string    `json:"plugin"`
+	Programs []program `json:"programs,omitempty"`
+}
+
+// program is a Deployment of the project.
+type program struct {
+	Program    string   `json:"program"`
+	Namespace  string   `json:"namespace"`
+	Deployment string   `json:"deployment"`
+	Ready      int32    `json:"ready"`
+	Replicas   int32    `json:"replicas"`
+	Images     []string `json:"images"`
+}
+
+// cluster returns what runs in the cluster.
+func cluster(ctx context.Context, options *cli.Options) ([]program, error) {
 	clients, _, err := options.Connect()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	operators, err := clients.Operators(ctx)
+	if err != nil {
+		return nil, err
+	}
+	proxies, err := clients.Apps.Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
+	if err != nil {
+		return nil, fmt.Errorf("failed to list Deployments: %w", err)
+	}
+	var all []program
+	for i := range operators {
+		all = append(all, newProgram("operator", &operators[i]))
+	}
+	for i := range proxies.Items {
+		all = append(all, newProgram("proxies", &proxies.Items[i]))
+	}
+	return all, nil
+}
+
+func newProgram(name string, deployment *k8sappsv1.Deployment) program {
+	p := program{
+		Program: name, Namespace: deployment.Namespace, Deployment: deployment.Name, Ready: deployment.Status.ReadyReplicas, Replicas: cli.Replicas(deployment),
+	}
+	for _, container := range slices.Concat(deployment.Spec.Template.Spec.InitContainers, deployment.Spec.Template.Spec.Containers) {
+		if !slices.Contains(p.Images, container.Image) {
+			p.Images = append(p.Images, container.Image)
+		}
+	}
+	return p
+}
+
+func (v versions) print(options *cli.Options, output cli.Format) error {
+	if output != "" {
+		return options.Print(output, v)
+	}
+	_, _ = fmt.Fprint(options.Out, version.Line("kubectl-gateway"))
+	if len(v.Programs) == 0 {
+		return nil
 	}
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
 		{Name: "Program", Type: "string"}, {Name: "Namespace", Type: "string"}, {Name: "Deployment", Type: "string"}, {Name: "Ready", Type: "string"},
 		{Name: "Images", Type: "string"},
 	}}
-	operators, err := clients.Operators(ctx)
-	if err != nil {
-		return err
+	for _, p := range v.Programs {
+		cells := []any{p.Program, p.Namespace, p.Deployment, fmt.Sprintf("%d/%d", p.Ready, p.Replicas), strings.Join(p.Images, ",")}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
 	}
-	proxies, err := clients.Apps.Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
-	if err != nil {
-		return fmt.Errorf("failed to list Deployments: %w", err)
-	}
-	for i := range operators {
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: row("operator", &operators[i])})
-	}
-	for i := range proxies.Items {
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: row("proxies", &proxies.Items[i])})
-	}
-	if len(table.Rows) > 0 {
-		if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, options.Out); err != nil {
-			return err
-		}
-	}
-	if len(operators) == 0 {
-		return cli.Nof("there is no operator in the cluster: no Deployment has the label %s", cli.OperatorSelector)
-	}
-	return nil
-}
-
-func row(program string, deployment *k8sappsv1.Deployment) []any {
-	var images []string
-	for _, container := range slices.Concat(deployment.Spec.Template.Spec.InitContainers, deployment.Spec.Template.Spec.Containers) {
-		if !slices.Contains(images, container.Image) {
-			images = append(images, container.Image)
-		}
-	}
-	ready := fmt.Sprintf("%d/%d", deployment.Status.ReadyReplicas, cli.Replicas(deployment))
-	return []any{program, deployment.Namespace, deployment.Name, ready, strings.Join(images, ",")}
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, options.Out)
 }
