@@ -47,7 +47,7 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 		return nil, err
 	}
 	o.addProblems(site, table, refused)
-	o.addAbsent(table)
+	o.addHelpers(table)
 	o.addEndpoints(site, table, addresses)
 	return o, nil
 }
@@ -122,21 +122,6 @@ func (o *objects) addProblems(site *cli.Site, table routing.Table, refused []mod
 		if !slices.Contains(o.problems, problem.Message) {
 			o.problems = append(o.problems, problem.Message)
 		}
-	}
-}
-
-// addAbsent adds the programs of proxy pods that rules need: the plugin has HAProxy and the agent alone.
-func (o *objects) addAbsent(table routing.Table) {
-	var login, firewall bool
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		login = login || rule.OIDC != nil
-		firewall = firewall || rule.WAF != nil && !rule.Shadows("WAF")
-	})
-	if login {
-		o.absent = append(o.absent, "gateway-login does not run here: requests without a session that rules with an OIDC need are answered with 503")
-	}
-	if firewall {
-		o.absent = append(o.absent, "gateway-waf does not run here: requests of rules with a WAF are answered with 503, unless it is in shadow")
 	}
 }
 

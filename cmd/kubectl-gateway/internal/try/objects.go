@@ -36,8 +36,9 @@ type objects struct {
 	hasWarnings      bool
 	// unserved are the listeners whose certificates or CAs cannot be used.
 	unserved map[string]bool
-	// absent says which programs of proxy pods rules need. None of them runs here.
-	absent []string
+	// helpers are the programs of proxy pods that rules need, and absent tells of those that are not built.
+	helpers []helper
+	absent  []string
 	// services and slices are those of the files, and others where the files have none, by name.
 	services map[types.NamespacedName]*corev1.Service
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice

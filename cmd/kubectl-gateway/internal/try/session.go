@@ -59,6 +59,8 @@ type session struct {
 	// stopAgent ends the agent and returns when it has ended; mounted are the names that it knows.
 	stopAgent func()
 	mounted   [3][]string
+	// helpers are the programs that run beside HAProxy.
+	helpers []string
 }
 
 // quiet keeps the agent's log from the terminal: its important parts are printed.
@@ -81,7 +83,7 @@ func newSession(ctx context.Context, options *cli.Options, dir string, o *object
 		paths: ir.Paths{
 			ConfigDir: filepath.Join(dir, "config", "current"), RunDir: filepath.Join(dir, "run"),
 			CertificateDir: filepath.Join(dir, "pairs"), KeysSocket: filepath.Join(dir, "keys", "keys.sock"), UsersSocket: filepath.Join(dir, "keys", "users.sock"),
-			RelaySocket: filepath.Join(dir, "keys", "relay.sock"),
+			RelaySocket: filepath.Join(dir, "keys", "relay.sock"), LoginSocket: filepath.Join(dir, "keys", "login.sock"), WAFSocket: filepath.Join(dir, "keys", "waf.sock"),
 		},
 		bind:       render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: metrics},
 		health:     fmt.Sprintf("127.0.0.1:%d", health),
@@ -116,6 +118,9 @@ func (s *session) apply(o *objects) error {
 		return err
 	}
 	if err := errors.Join(volume.Replace(s.secrets, inVolume(o.secrets)), volume.Replace(s.configMaps, inVolume(o.configMaps))); err != nil {
+		return err
+	}
+	if err := s.startHelpers(s.backends.ctx, o); err != nil {
 		return err
 	}
 	s.objects = o

@@ -320,8 +320,8 @@ func TestWrongKey(t *testing.T) {
 func TestAbsentPrograms(t *testing.T) {
 	t.Parallel()
 	const (
-		noWAF   = "gateway-waf does not run here"
-		noLogin = "gateway-login does not run here"
+		noWAF   = "gateway-waf is neither on the PATH"
+		noLogin = "gateway-login is neither on the PATH"
 		oidc    = `filters: [{type: OIDC, oidc: {issuer: "https://id.example.com", clientID: shop, secretRef: {name: login}}}], backendRefs:`
 	)
 	for _, test := range []struct {
@@ -347,6 +347,31 @@ func TestAbsentPrograms(t *testing.T) {
 			t.Errorf("%s: got %s%s", test.rule, got.Out, got.Err)
 		}
 	}
+}
+
+// TestHelpers: a program that is on the PATH runs beside HAProxy, with the files of the Gateway. One that ends is named.
+func TestHelpers(t *testing.T) {
+	dir := t.TempDir()
+	program := func(name, commands string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+commands+"\n"), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	program("gateway-waf", `echo "$@" > `+filepath.Join(dir, "arguments")+`; touch "${1#-socket=}"; exec sleep 1000`)
+	plain, secure := freePort(t), freePort(t)
+	content := strings.Replace(ports(shop, plain, secure), "- backendRefs:", "- {filters: [{type: WAF, waf: {}}], backendRefs:", 1)
+	content = strings.Replace(content, "[{name: web, port: 80}]", "[{name: web, port: 80}]}", 1)
+	// Nothing answers at the file that is in place of a socket.
+	got := clitest.Run(t, content, "try", "-f", "-", "--once", "--request", "http://shop.example.com:"+plain+"/", "--expect", "503")
+	if got.Want(t, 0); strings.Contains(got.Out+got.Err, "gateway-waf") {
+		t.Errorf("it is said to be missing: %s%s", got.Out, got.Err)
+	}
+	if arguments, err := os.ReadFile(filepath.Join(dir, "arguments")); err != nil || !strings.Contains(string(arguments), "-rules-dir=/tmp/gateway-try-") {
+		t.Errorf("it runs with %q, %v", arguments, err)
+	}
+	program("gateway-waf", "echo no rules; exit 1")
+	clitest.Run(t, content, "try", "-f", "-", "--once").Want(t, 1, "gateway-waf ended: exit status 1: no rules")
 }
 
 // serial returns the serial number of the certificate that a listener shows.
