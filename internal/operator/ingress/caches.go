@@ -22,6 +22,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/kinds"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
 	"gateway/internal/source/gatewayapi"
@@ -34,8 +35,8 @@ const discoverInterval = 10 * time.Second
 // resources are the kinds that Ingresses become.
 var resources = func() map[string]schema.GroupVersionResource {
 	all := map[string]schema.GroupVersionResource{}
-	for _, made := range source.Kinds() {
-		all[made.Kind] = made.Resource
+	for _, kind := range source.Kinds {
+		all[kind] = kinds.ResourceOf(kind)
 	}
 	return all
 }()

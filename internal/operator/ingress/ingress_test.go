@@ -45,15 +45,15 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	kinds := map[schema.GroupVersionResource]string{}
-	for _, made := range source.Kinds() {
-		kinds[made.Resource] = made.Kind + "List"
+	lists := map[schema.GroupVersionResource]string{}
+	for kind, resource := range resources {
+		lists[resource] = kind + "List"
 	}
 	f := &fixture{
 		t: t, recorder: record.NewFakeRecorder(100), refuse: func(string, string, string) error { return nil },
 		objects: map[source.Subject]*unstructured.Unstructured{}, version: 7,
 	}
-	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 	objects.PrependReactor("*", "*", f.answer)
 	kube := kubefake.NewClientset()
 	var err error
@@ -71,9 +71,9 @@ func (f *fixture) answer(action clienttesting.Action) (bool, runtime.Object, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	subject := source.Subject{Namespace: action.GetNamespace()}
-	for _, made := range source.Kinds() {
-		if made.Resource == action.GetResource() {
-			subject.Kind = made.Kind
+	for kind, resource := range resources {
+		if resource == action.GetResource() {
+			subject.Kind = kind
 		}
 	}
 	gone := apierrors.NewNotFound(action.GetResource().GroupResource(), "")

@@ -19,11 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
+	"gateway/internal/kinds"
 	"gateway/internal/logging"
+	"gateway/internal/source/ingress"
 )
 
 const (
@@ -46,8 +47,6 @@ type Permission struct {
 var (
 	read  = []string{"list", "watch"}
 	write = []string{"get", "list", "watch", "create", "patch"}
-	// replace is what is done, besides, with what is made of Ingresses.
-	replace = []string{"get", "create", "patch", "delete"}
 )
 
 // Permissions are what the operator needs in every namespace it works in: the same as in its ClusterRole.
@@ -78,13 +77,13 @@ var ClusterPermissions = slices.Concat([]Permission{
 	{appv1.GroupName, "routefilters", read},
 	{"rbac.authorization.k8s.io", "rolebindings", []string{"delete"}},
 	{gatewayv1.GroupName, "referencegrants", read},
-}, withStatus(appv1.GroupName, "backendpolicies"), withStatus(v1alpha1.GroupName, "xtelemetrypolicies"), withStatus(gatewayv1.GroupName,
-	"gatewayclasses", "gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes", "backendtlspolicies"))
+}, withStatus(append(kinds.Routes, "GatewayClass", "Gateway", "ListenerSet", "BackendTLSPolicy", "BackendPolicy", "XTelemetryPolicy")...))
 
 // withStatus are the permissions for objects that are read, and whose status is written.
-func withStatus(group string, resources ...string) (all []Permission) {
-	for _, resource := range resources {
-		all = append(all, Permission{group, resource, read}, Permission{group, resource + "/status", []string{"update"}})
+func withStatus(of ...string) (all []Permission) {
+	for _, kind := range of {
+		resource := kinds.ResourceOf(kind)
+		all = append(all, Permission{resource.Group, resource.Resource, read}, Permission{resource.Group, resource.Resource + "/status", []string{"update"}})
 	}
 	return all
 }
@@ -97,24 +96,22 @@ var LeasePermissions = []Permission{
 // IngressPermissions are what the operator needs, besides, to serve Ingresses, and GatewayPermissions in the namespace
 // of their Gateways.
 var (
-	IngressPermissions = []Permission{
+	IngressPermissions = append(replacing(ingress.Kinds[2:]...), []Permission{
 		{networkingv1.GroupName, "ingresses", read},
 		{networkingv1.GroupName, "ingresses/status", []string{"patch"}},
 		{networkingv1.GroupName, "ingressclasses", []string{"get", "list", "watch"}},
-		{gatewayv1.GroupName, "backendtlspolicies", replace},
-		{gatewayv1.GroupName, "httproutes", replace},
-		{gatewayv1.GroupName, "listenersets", replace},
-		{gatewayv1.GroupName, "referencegrants", replace},
-		{gatewayv1.GroupName, "tlsroutes", replace},
-		{appv1.GroupName, "backendpolicies", replace},
-		{appv1.GroupName, "routefilters", replace},
-	}
-	GatewayPermissions = []Permission{
-		{gatewayv1.GroupName, "gateways", replace},
-		{appv1.GroupName, "gatewayconfigs", replace},
-		{"", "configmaps", read},
-	}
+	}...)
+	GatewayPermissions = append(replacing(ingress.Kinds[:2]...), Permission{"", "configmaps", read})
 )
+
+// replacing are the permissions for what is made of Ingresses.
+func replacing(of ...string) (all []Permission) {
+	for _, kind := range of {
+		resource := kinds.ResourceOf(kind)
+		all = append(all, Permission{resource.Group, resource.Resource, []string{"get", "create", "patch", "delete"}})
+	}
+	return all
+}
 
 // Options say where the operator is going to work.
 type Options struct {

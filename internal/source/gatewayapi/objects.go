@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/kinds"
 	"gateway/internal/model"
 	"gateway/internal/tree"
 )
@@ -138,7 +139,7 @@ func (o *Objects) Each(f func(kind string, object metav1.Object)) {
 
 // IsRoute reports whether objects of a kind are routes.
 func IsRoute(kind string) bool {
-	return slices.Contains([]string{"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute"}, kind)
+	return slices.Contains(kinds.Routes, kind)
 }
 
 // Subject is something that proxies of a data plane may report a problem about.

@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/kinds"
 	"gateway/internal/model"
 )
 
@@ -27,11 +27,7 @@ const (
 // add adds an object with a namespace and name. Its kind is that of its type.
 func add(to *[]Object, object Object, namespace, name string) {
 	kind := reflect.TypeOf(object).Elem().Name()
-	version := schema.GroupVersion(gatewayv1.GroupVersion)
-	if slices.Contains([]string{"BackendPolicy", "GatewayConfig", "RouteFilter"}, kind) {
-		version = appv1.SchemeGroupVersion
-	}
-	object.GetObjectKind().SetGroupVersionKind(version.WithKind(kind))
+	object.GetObjectKind().SetGroupVersionKind(kinds.VersionOf(kind))
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	*to = append(*to, object)

@@ -1,11 +1,6 @@
 package ingress
 
-import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-
-	appv1 "gateway/api/app/v1"
-)
+import "strings"
 
 const (
 	// Controller is that of the IngressClasses whose Ingresses the operator serves.
@@ -22,25 +17,5 @@ const (
 	AnnotationOpen = "app.example.com/open"
 )
 
-// Made is a kind of object that Ingresses become.
-type Made struct {
-	Kind     string
-	Resource schema.GroupVersionResource
-}
-
-// Kinds returns what Ingresses become, Gateways first: without them, the operator leaves the other objects of a class
-// alone.
-func Kinds() []Made {
-	api, own := schema.GroupVersion(gatewayv1.GroupVersion), appv1.SchemeGroupVersion
-	return []Made{
-		{"Gateway", api.WithResource("gateways")},
-		{"GatewayConfig", own.WithResource("gatewayconfigs")},
-		{"ListenerSet", api.WithResource("listenersets")},
-		{"HTTPRoute", api.WithResource("httproutes")},
-		{"TLSRoute", api.WithResource("tlsroutes")},
-		{"RouteFilter", own.WithResource("routefilters")},
-		{"BackendPolicy", own.WithResource("backendpolicies")},
-		{"BackendTLSPolicy", api.WithResource("backendtlspolicies")},
-		{"ReferenceGrant", api.WithResource("referencegrants")},
-	}
-}
+// Kinds are what Ingresses become, Gateways first: without them, the operator leaves the other objects of a class alone.
+var Kinds = strings.Fields("Gateway GatewayConfig ListenerSet HTTPRoute TLSRoute RouteFilter BackendPolicy BackendTLSPolicy ReferenceGrant")

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/kinds"
 	"gateway/internal/source/ingress"
 )
 
@@ -79,17 +80,18 @@ func run(ctx context.Context, options *cli.Options, class string, dryRun bool) e
 // pass adopts what there is of a class, and returns how much that is.
 func pass(ctx context.Context, options *cli.Options, client dynamic.Interface, class string, patch metav1.PatchOptions) (int, error) {
 	found := 0
-	for _, made := range ingress.Kinds() {
-		list, err := client.Resource(made.Resource).List(ctx, metav1.ListOptions{LabelSelector: ingress.LabelClass + "=" + class})
+	for _, kind := range ingress.Kinds {
+		resource := kinds.ResourceOf(kind)
+		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: ingress.LabelClass + "=" + class})
 		if err != nil {
-			return found, fmt.Errorf("failed to list %s: %w", made.Resource.GroupResource(), err)
+			return found, fmt.Errorf("failed to list %s: %w", resource.GroupResource(), err)
 		}
 		for i := range list.Items {
 			object := &list.Items[i]
-			if err := adopt(ctx, client.Resource(made.Resource).Namespace(object.GetNamespace()), object, patch); err != nil {
+			if err := adopt(ctx, client.Resource(resource).Namespace(object.GetNamespace()), object, patch); err != nil {
 				return found, err
 			}
-			options.Say("%s %s/%s", made.Kind, object.GetNamespace(), object.GetName())
+			options.Say("%s %s/%s", kind, object.GetNamespace(), object.GetName())
 			found++
 		}
 	}
