@@ -101,15 +101,18 @@ func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApp
 
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once
 // /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
-// and no key, which HAProxy's container does.
+// and no key, which HAProxy's container does. It has no limit of memory, since it takes what its Gateway takes; if a
+// LimitRange sets one, Go knows it.
 func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *corev1ac.ContainerApplyConfiguration {
 	return sidecar(agentContainer, "/gateway-agent", options, "-gateway="+gateway.Name).
 		WithArgs(mountArgs(mounted)...).
 		WithEnv(nodeAddresses(gateway)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid"),
 			fromPod("NODE_NAME", "spec.nodeName"), fromPod("ZONE", "metadata.labels['"+corev1.LabelTopologyZone+"']")).
+		WithEnv(corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValueFrom(corev1ac.EnvVarSource().WithResourceFieldRef(
+			corev1ac.ResourceFieldSelector().WithResource("limits.memory").WithDivisor(resource.MustParse("1"))))).
 		WithPorts(containerPort("agent", proxypod.HealthPort)).
-		WithResources(sidecarResources("10m", "32Mi", "512Mi")).
+		WithResources(sidecarResources("10m", "32Mi", "")).
 		WithStartupProbe(probe("/startupz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
 		WithReadinessProbe(probe("/readyz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
 		WithLivenessProbe(probe("/healthz", proxypod.HealthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
@@ -205,9 +208,12 @@ func proxyResources(resources appv1.PodResources) *corev1ac.ResourceRequirements
 
 // sidecarResources are those of a container that users do not size.
 func sidecarResources(cpu, memory, limit string) *corev1ac.ResourceRequirementsApplyConfiguration {
-	return corev1ac.ResourceRequirements().
-		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}).
-		WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)})
+	resources := corev1ac.ResourceRequirements().
+		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)})
+	if limit == "" {
+		return resources
+	}
+	return resources.WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)})
 }
 
 // rounded are quantities as the API server stores them: rounded up to thousandths (SetDefaults_ResourceList in
