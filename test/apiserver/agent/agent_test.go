@@ -178,7 +178,7 @@ func TestAgentWithCertificates(t *testing.T) {
 		}
 	}
 	want := appv1.GatewayProxyStatus{
-		Gateway: appv1.ProxiedGateway{Name: name, UID: gateway.UID}, ObservedGeneration: 2,
+		Gateway: appv1.ProxiedGateway{Name: name, UID: gateway.UID}, ObservedGeneration: 2, Watch: appv1.WatchNamespaces,
 		Problems: []appv1.ProxyProblem{
 			problem("missing", "Secret certificates/missing: it does not exist or has no tls.crt"),
 			problem("wrong", "Secret certificates/wrong: tls.key is not the key of its certificate: private key does not match public key"),
