@@ -43,12 +43,13 @@ func Replace(volume string, files map[string][]byte) error {
 	if err := prune(volume, current); err != nil {
 		return err
 	}
-	if before, err := Read(volume); err == nil && maps.EqualFunc(before, files, bytes.Equal) {
+	before, err := Read(volume)
+	if err == nil && maps.EqualFunc(before, files, bytes.Equal) {
 		return nil
 	}
 	version, err := os.MkdirTemp(volume, versionPrefix)
 	if err == nil {
-		err = write(volume, version, files)
+		err = write(volume, version, files, before)
 	}
 	next := version + ".next"
 	if err == nil {
@@ -63,14 +64,21 @@ func Replace(volume string, files map[string][]byte) error {
 	return prune(volume, filepath.Base(version))
 }
 
-// write writes files to a version of a volume, and links them at the volume's top.
-func write(volume, version string, files map[string][]byte) error {
+// write writes files to a version of a volume, and links them at the volume's top. Those that the volume has already are
+// the same files: none is ever changed.
+func write(volume, version string, files, before map[string][]byte) error {
 	for path, content := range files {
 		if err := os.MkdirAll(filepath.Join(version, filepath.Dir(path)), 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(version, path), content, 0o600); err != nil {
-			return err
+		earlier, ok := before[path]
+		if ok = ok && bytes.Equal(earlier, content); ok {
+			ok = os.Link(filepath.Join(volume, certificates.DataLink, path), filepath.Join(version, path)) == nil
+		}
+		if !ok {
+			if err := os.WriteFile(filepath.Join(version, path), content, 0o600); err != nil {
+				return err
+			}
 		}
 		top, _, _ := strings.Cut(path, "/")
 		if err := os.Symlink(filepath.Join(certificates.DataLink, top), filepath.Join(volume, top)); err != nil && !errors.Is(err, fs.ErrExist) {
