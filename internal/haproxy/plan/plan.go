@@ -256,6 +256,9 @@ func canChangeList(desired, running ir.CertificateList) bool {
 func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	missing := map[string][]ir.CertificateLine{}
 	for name, list := range has.Certificates {
+		if isSame(list.Lines, hasNot.Certificates[name].Lines) {
+			continue
+		}
 		known := map[string]bool{}
 		for _, line := range hasNot.Certificates[name].Lines {
 			known[line.String()] = true
@@ -268,6 +271,9 @@ func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	}
 	return missing
 }
+
+// isSame reports whether two slices are one: most changes leave the lists as they are.
+func isSame(a, b []ir.CertificateLine) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 // sectionReason returns why the running section with the same header does not satisfy a desired one, "" if it does. The
 // required lines must be the same. Of the others, there may be more, in the same order.
