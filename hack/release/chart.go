@@ -20,6 +20,7 @@ var chartFiles embed.FS
 // options are files of artifacts that the chart has if a value says so.
 var options = map[string][]string{
 	"networkPolicy": {"network-policies/operator.yaml"},
+	"gatewayClass":  {"gateway-api/gatewayclass.yaml"},
 	"monitoring":    {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
 }
 
@@ -27,7 +28,7 @@ var options = map[string][]string{
 type values struct {
 	Version, AppVersion, Image, HAProxyImage string
 	Replicas                                 int64
-	Resources                                string
+	Resources, Affinity                      string
 }
 
 // writeChart writes the chart, with the objects of the files as templates.

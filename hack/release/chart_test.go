@@ -129,11 +129,16 @@ resources: {limits: {memory: 1Gi}}
 flags: [-v=1, -namespace=shop]
 nodeSelector: {kubernetes.io/os: linux}
 tolerations: [{key: infra, operator: Exists}]
+labels: {team: edge}
+imagePullSecrets: [{name: registry}]
+affinity: {nodeAffinity: {}}
+priorityClassName: system-cluster-critical
+gatewayClass: true
 crds: false
 networkPolicy: true
 monitoring: true
 `)
-	for _, name := range []string{"NetworkPolicy gateway-operator", "PodMonitor gateway-proxies", "PrometheusRule gateway"} {
+	for _, name := range []string{"NetworkPolicy gateway-operator", "PodMonitor gateway-proxies", "PrometheusRule gateway", "GatewayClass gateway"} {
 		if got[name] == nil {
 			t.Errorf("there is no %s", name)
 		}
@@ -150,6 +155,7 @@ monitoring: true
 	must(t, err)
 	for _, want := range []string{
 		"replicas: 3", "image: other/gateway:v9", "- -agent-image=other/gateway:v9 - -haproxy-image=other/haproxy:3.4.8 - -v=1 - -namespace=shop env:",
+		"affinity: nodeAffinity: {}", "imagePullSecrets: - name: registry", "priorityClassName: system-cluster-critical", "team: edge",
 		"resources: limits: memory: 1Gi securityContext:", "nodeSelector: kubernetes.io/os: linux", "tolerations: - key: infra operator: Exists",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(string(deployment)), " "), want) {

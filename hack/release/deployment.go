@@ -17,6 +17,9 @@ const (
 // fields are what takes more than an expression: a list that goes on, and fields that are there if a value is.
 var fields = strings.NewReplacer(
 	"- MORE-FLAGS\n", "{{- range .Values.flags }}\n        - {{ . | quote }}\n        {{- end }}\n",
+	"LABELS: OPTIONAL\n", "{{- with .Values.labels }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n",
+	"imagePullSecrets: OPTIONAL\n", "{{- with .Values.imagePullSecrets }}\n      imagePullSecrets: {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
+	"priorityClassName: OPTIONAL\n", "{{- with .Values.priorityClassName }}\n      priorityClassName: {{ . | quote }}\n      {{- end }}\n",
 	"nodeSelector: OPTIONAL\n", "{{- with .Values.nodeSelector }}\n      nodeSelector: {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
 	"tolerations: OPTIONAL\n", "{{- with .Values.tolerations }}\n      tolerations: {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
 )
@@ -41,13 +44,22 @@ func parametrize(deployment map[string]any, defaults *values) error {
 	if !ok {
 		return errors.New("there is no template of pods")
 	}
-	spec["nodeSelector"], spec["tolerations"] = "OPTIONAL", "OPTIONAL"
-	container := spec["containers"].([]any)[0].(map[string]any)
-	resources, err := yaml.Marshal(container["resources"])
+	for _, field := range []string{"imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations"} {
+		spec[field] = "OPTIONAL"
+	}
+	if defaults.Affinity, err = indented(spec["affinity"]); err != nil {
+		return err
+	}
+	spec["affinity"] = "<<- toYaml .Values.affinity | nindent 8 >>"
+	labels, _, err := unstructured.NestedFieldNoCopy(deployment, "spec", "template", "metadata", "labels")
 	if err != nil {
 		return err
 	}
-	defaults.Resources = "  " + strings.ReplaceAll(strings.TrimSpace(string(resources)), "\n", "\n  ")
+	labels.(map[string]any)["LABELS"] = "OPTIONAL"
+	container := spec["containers"].([]any)[0].(map[string]any)
+	if defaults.Resources, err = indented(container["resources"]); err != nil {
+		return err
+	}
 	container["resources"] = "<<- toYaml .Values.resources | nindent 10 >>"
 	container["image"] = imageExpression
 	arguments := container["args"].([]any)
@@ -56,4 +68,10 @@ func parametrize(deployment map[string]any, defaults *values) error {
 	}
 	container["args"] = append(arguments, "MORE-FLAGS")
 	return nil
+}
+
+// indented returns the YAML of a value, as a field of values.yaml has it.
+func indented(value any) (string, error) {
+	raw, err := yaml.Marshal(value)
+	return "  " + strings.ReplaceAll(strings.TrimSpace(string(raw)), "\n", "\n  "), err
 }

@@ -55,6 +55,9 @@ resources: {limits: {memory: 1Gi}}
 flags: ["-v=1", "-namespace=shop"]
 nodeSelector: {kubernetes.io/os: linux}
 tolerations: [{key: infra, operator: Exists}]
+imagePullSecrets: [{name: registry}]
+labels: {team: edge}
+priorityClassName: system-cluster-critical
 crds: false
 `), 0o600))
 	changed := render(t, chart, "-f", values)
@@ -63,6 +66,8 @@ crds: false
 	spec["replicas"] = float64(3)
 	pod := spec["template"].(map[string]any)["spec"].(map[string]any)
 	pod["nodeSelector"] = map[string]any{"kubernetes.io/os": "linux"}
+	pod["imagePullSecrets"], pod["priorityClassName"] = []any{map[string]any{"name": "registry"}}, "system-cluster-critical"
+	spec["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)["team"] = "edge"
 	pod["tolerations"] = []any{map[string]any{"key": "infra", "operator": "Exists"}}
 	container := pod["containers"].([]any)[0].(map[string]any)
 	container["image"] = "other/gateway:v9"
@@ -85,7 +90,7 @@ func TestChartOptions(t *testing.T) {
 	chart := filepath.Join(testenv.MakeRelease(t, version), "chart/gateway")
 	without := render(t, chart)
 	for value, files := range map[string][]string{
-		"networkPolicy": {"network-policies/operator.yaml"}, "monitoring": {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
+		"gatewayClass": {"gateway-api/gatewayclass.yaml"}, "networkPolicy": {"network-policies/operator.yaml"}, "monitoring": {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
 	} {
 		with := render(t, chart, "--set", value+"=true")
 		want := maps.Clone(without)
