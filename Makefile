@@ -177,5 +177,5 @@ undeploy: ## Remove the operator from the cluster; Gateways and their proxies st
 	$(KUBECTL) delete --ignore-not-found -f artifacts/operator -f artifacts/rbac
 
 .PHONY: images
-images: ## Build the images without docker and load them into the one-node cluster: eval "$(hack/images.sh)", then deploy
-	hack/images.sh
+images: ## Build the images without docker, and push them to REGISTRY= or load them into the one-node cluster: prints their names
+	@REGISTRY=$(REGISTRY) hack/images.sh

@@ -3,7 +3,8 @@
 # HAProxy as hack/haproxy.sh has it. Loads them into the one-node cluster and prints their names, for eval. Their tags
 # come from their content, so that deploying them rolls out what has changed and nothing else.
 #
-# With the argument "build", they are only made, in bin/.
+# With the argument "build", they are only made, in bin/. With REGISTRY=registry.example.com/team they are pushed there,
+# with the credentials of docker login, and loaded nowhere.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -20,8 +21,11 @@ go build -C hack/cluster/image -trimpath -o ../../../bin/ .
 tag() {
     local name=$1
     shift
-    echo "$name:dev-$(cat "$@" | sha256sum | cut -c1-12)"
+    echo "${REGISTRY:+$REGISTRY/}$name:dev-$(cat "$@" | sha256sum | cut -c1-12)"
 }
+
+# destination NAME: the option that says where an image goes.
+destination() { if [[ -n ${REGISTRY:-} ]]; then echo -push; else echo "-o=bin/$1.tar"; fi; }
 
 # image NAME ENTRYPOINT FILE...: makes bin/NAME.tar of programs in bin/, and prints the image's name.
 image() {
@@ -31,7 +35,7 @@ image() {
         files+=("bin/$program:/$program")
     done
     img=$(tag "$name" "${files[@]%%:*}")
-    bin/image -o "bin/$name.tar" -t "$img" -user 65532 -entrypoint "/$entrypoint" "${files[@]}"
+    bin/image "$(destination "$name")" -t "$img" -user 65532 -entrypoint "/$entrypoint" "${files[@]}"
     echo "$img"
 }
 
@@ -51,12 +55,12 @@ haproxy_image() {
         options+=(-libs)
     fi
     img=$(tag gateway-haproxy "$haproxy" "${files[@]%%:*}")
-    bin/image -o bin/haproxy.tar -t "$img" "${options[@]}" "$haproxy:/usr/local/sbin/haproxy" "${files[@]}"
+    bin/image "$(destination haproxy)" -t "$img" "${options[@]}" "$haproxy:/usr/local/sbin/haproxy" "${files[@]}"
     echo "$img"
 }
 
 img=$(image gateway gateway gateway gateway-agent gateway-keys gateway-login gateway-waf gateway-copier)
 echo_img=$(image gateway-echo echo echo)
 haproxy_img=$(haproxy_image)
-[[ ${1:-} == build ]] || hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2
+[[ ${1:-} == build || -n ${REGISTRY:-} ]] || hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2
 echo "export IMG=$img ECHO_IMG=$echo_img HAPROXY_IMG=$haproxy_img"

@@ -114,3 +114,17 @@ func TestEtcd(t *testing.T) {
 		})
 	}
 }
+
+// TestImagesOfARegistry: with a registry, images have its name and are pushed; without one, they are files.
+func TestImagesOfARegistry(t *testing.T) {
+	const functions = `eval "$(sed -n '/^tag() {/,/^}/p; /^destination() /p' hack/images.sh)"; echo "$(tag gateway Makefile) $(destination gateway)"`
+	for registry, want := range map[string][2]string{
+		"":                          {"gateway:dev-", " -o=bin/gateway.tar\n"},
+		"registry.example.com/team": {"registry.example.com/team/gateway:dev-", " -push\n"},
+	} {
+		output, ok := script(t, t.TempDir(), functions, "REGISTRY="+registry)
+		if !ok || !strings.HasPrefix(output, want[0]) || !strings.HasSuffix(output, want[1]) {
+			t.Errorf("%q: it succeeds: %v, and prints %s", registry, ok, output)
+		}
+	}
+}

@@ -5,13 +5,19 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
@@ -169,5 +175,31 @@ func TestLayout(t *testing.T) {
 	want := []string{"linux/amd64 application/vnd.oci.image.manifest.v1+json", "linux/arm64 application/vnd.oci.image.manifest.v1+json"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestPush: an image is in the registry that its name begins with.
+func TestPush(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	source := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(source, []byte("text"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tag := strings.TrimPrefix(server.URL, "http://") + "/team/gateway:dev-1"
+	if err := pushImage(tag, v1.Config{Entrypoint: []string{"/program"}}, 65532, []string{source + ":/program"}, false); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := name.NewTag(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := remote.Image(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil || len(config.Config.Entrypoint) != 1 || config.Config.Entrypoint[0] != "/program" {
+		t.Errorf("it has %v, %v", config, err)
 	}
 }

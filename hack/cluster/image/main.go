@@ -17,12 +17,14 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-const usage = `usage: image -o ARCHIVE -t NAME[:TAG] [OPTION...] SOURCE:PATH...
+const usage = `usage: image (-o ARCHIVE | -push) -t NAME[:TAG] [OPTION...] SOURCE:PATH...
 
 Each file SOURCE of this machine is in the image at the absolute PATH, with its
 permission bits. For example:
@@ -49,10 +51,11 @@ func main() {
 	stopSignal := flag.String("stop-signal", "", "the `signal` that asks the program to stop")
 	oci := flag.String("oci", "", "write an OCI image layout with an image for each of these `architectures`, separated by commas, "+
 		"which {arch} in SOURCE stands for")
+	push := flag.Bool("push", false, "push the image to the registry that its name begins with, with the credentials of docker login, in place of an archive")
 	libs := flag.Bool("libs", false, "add the shared libraries the files are linked to, where they are on this machine")
 	flag.Parse()
 
-	if *output == "" || *tag == "" || flag.NArg() == 0 {
+	if (*output == "") != *push || *tag == "" || flag.NArg() == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -65,6 +68,9 @@ func main() {
 		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	}
 	write := func() error { return writeImage(*output, *tag, config, *user, flag.Args(), *libs) }
+	if *push {
+		write = func() error { return pushImage(*tag, config, *user, flag.Args(), *libs) }
+	}
 	if *oci != "" {
 		write = func() error { return writeLayout(*output, *tag, config, *user, flag.Args(), strings.Split(*oci, ",")) }
 	}
@@ -90,6 +96,26 @@ func writeImage(output, tag string, config v1.Config, user uint, args []string, 
 		return err
 	}
 	return whole(output, func(_, unfinished string) error { return tarball.WriteToFile(unfinished, ref, img) })
+}
+
+// pushImage pushes the image of this machine's architecture.
+func pushImage(tag string, config v1.Config, user uint, args []string, libs bool) error {
+	ref, err := name.NewTag(tag)
+	if err != nil {
+		return fmt.Errorf("failed to parse image name: %w", err)
+	}
+	files, err := collect(args, libs)
+	if err != nil {
+		return err
+	}
+	img, err := build(files, user, config, runtime.GOARCH, gzip.DefaultCompression)
+	if err != nil {
+		return err
+	}
+	if err := remote.Write(ref, img, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return fmt.Errorf("failed to push %s: %w", tag, err)
+	}
+	return nil
 }
 
 // whole lets write make a file, with room for more beside it, and puts it where output says once it is whole.
