@@ -20,6 +20,28 @@ suites=0 failed=0 results=() left_out=()
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
+# failures OUTPUT COMMAND...: prints the tests of an output that failed, and how to run those of each package alone. Where
+# none did, that is the command itself.
+failures() {
+    local output=$1 command="${*:2}" package tests module path
+    sed -n 's/^\( *\)--- FAIL: /            \1/p' "$output"
+    while read -r package tests; do
+        module=.
+        for path in test cmd/kubectl-gateway cmd/gateway-login cmd/gateway-waf examples/clients hack/cluster/image; do
+            [[ $package != gateway/$path/* ]] || module=$path
+        done
+        path=.${package#gateway}
+        [[ $module == . ]] || path=.${package#gateway/"$module"}
+        # shellcheck disable=SC2016 # the reader's shell
+        printf '    alone:  PATH=$(hack/haproxy.sh):$PATH%s go test -C %s -count=1%s %s\n' \
+            "$([[ ! $package =~ /apiserver|/clustertest|/codegen ]] || echo ' KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)')" \
+            "$module" "${tests:+ -run='^($tests)\$'}" "$path"
+    done < <(awk '/^--- FAIL: / {tests = tests (tests ? "|" : "") $3}
+        /^ok / {tests = ""}
+        /^FAIL\tgateway/ {print $2, tests; tests = ""}' "$output")
+    grep -q $'^FAIL\tgateway' "$output" || [[ $(type -t "$2") == function ]] || echo "    alone:  ${command/--no-print-directory -s /}"
+}
+
 # suite NAME COMMAND...: runs a suite and remembers how it ended and which tests failed, so that one failure does not hide another.
 suite() {
     local name=$1 begin=$SECONDS
@@ -29,7 +51,7 @@ suite() {
         results+=("passed  $name ($((SECONDS - begin)) s)")
     else
         results+=("FAILED  $name ($((SECONDS - begin)) s)")
-        mapfile -t -O "${#results[@]}" results < <(sed -n 's/^\( *\)--- FAIL: /            \1/p' "$output")
+        mapfile -t -O "${#results[@]}" results < <(failures "$output" "$@")
         failed=$((failed + 1))
     fi
     suites=$((suites + 1))

@@ -128,3 +128,29 @@ func TestImagesOfARegistry(t *testing.T) {
 		}
 	}
 }
+
+// TestFailuresAreSummed: the summary of a suite names the tests that failed, and how to run them alone.
+func TestFailuresAreSummed(t *testing.T) {
+	const output = "--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/part (0.1s)\n--- FAIL: TestB (0.1s)\nFAIL\nFAIL\tgateway/test/apiserver/edits\t1s\n" +
+		"ok  \tgateway/internal/model\t1s\nFAIL\tgateway/cmd/kubectl-gateway/internal/cli [build failed]\n--- FAIL: TestC (1s)\nFAIL\tgateway/internal/agent\t1s\n"
+	file := filepath.Join(t.TempDir(), "output")
+	if err := os.WriteFile(file, []byte(output), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const functions = `eval "$(sed -n '/^failures() {/,/^}/p' hack/test.sh)"; unit() { true; }; failures ` // and what follows
+	got, ok := script(t, t.TempDir(), functions+file+" unit")
+	want := `            TestA (0.1s)
+                TestA/part (0.1s)
+            TestB (0.1s)
+            TestC (1s)
+    alone:  PATH=$(hack/haproxy.sh):$PATH KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) go test -C test -count=1 -run='^(TestA|TestB)$' ./apiserver/edits
+    alone:  PATH=$(hack/haproxy.sh):$PATH go test -C cmd/kubectl-gateway -count=1 ./internal/cli
+    alone:  PATH=$(hack/haproxy.sh):$PATH go test -C . -count=1 -run='^(TestC)$' ./internal/agent
+`
+	if !ok || got != want {
+		t.Errorf("it succeeds: %v, and prints\n%swant\n%s", ok, got, want)
+	}
+	if got, _ := script(t, t.TempDir(), functions+"/dev/null make --no-print-directory -s lint"); got != "    alone:  make lint\n" {
+		t.Errorf("of a suite without tests, it prints %q", got)
+	}
+}
