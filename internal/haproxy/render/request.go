@@ -161,8 +161,8 @@ func (r *Renderer) splitLines(directive string) []string {
 }
 
 // tlsLines answer requests over connections that were made for another listener: their certificate, and what was asked
-// of the client, may not be what the request's listener wants. A connection whose name has got to the request's listener
-// since is closed: over HTTP/2, a client would use it on and on, and many do not know 421.
+// of the client, may not be what the request's listener wants. A connection whose name has got to the listener of the
+// request since is closed: over HTTP/2, a client would use it on and on, and many do not know 421.
 func tlsLines(in Input) []string {
 	const isOther = " if { ssl_fc } { var(txn.listener) -m found } !{ var(sess.listener),strcmp(txn.listener) eq 0 }"
 	misdirected := returnText(in, 421, "this connection was made for another host")
