@@ -39,9 +39,13 @@ help: ## Show this list
 ##@ Build
 
 .PHONY: build
-build: ## Build gateway, gateway-agent, gateway-keys, gateway-login, gateway-waf and gateway-copier into bin/
+build: bin/gateway-login bin/gateway-waf ## Build gateway, gateway-agent, gateway-keys, gateway-login, gateway-waf and gateway-copier into bin/
 	$(GO_BUILD) -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier
+
+.PHONY: bin/gateway-login bin/gateway-waf
+bin/gateway-login:
 	cd cmd/gateway-login && $(GO_BUILD) -o ../../bin/ .
+bin/gateway-waf:
 	cd cmd/gateway-waf && $(GO_BUILD) -tags=no_fs_access -o ../../bin/ .
 
 .PHONY: plugin

@@ -154,3 +154,17 @@ func TestFailuresAreSummed(t *testing.T) {
 		t.Errorf("of a suite without tests, it prints %q", got)
 	}
 }
+
+// TestTryBuildsWhatRulesNeed: with a WAF or OIDC in the file, their programs are built, too.
+func TestTryBuildsWhatRulesNeed(t *testing.T) {
+	dir := stubs(t, map[string]string{"make": `echo "make $*"; exit 1`, "go": "echo go1.99"})
+	for filter, want := range map[string]string{"RateLimit": "plugin\n", "WAF": "plugin bin/gateway-waf\n", "OIDC": "plugin bin/gateway-login\n"} {
+		file := filepath.Join(dir, filter+".yaml")
+		if err := os.WriteFile(file, []byte("filters: [{type: "+filter+"}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if output, _ := script(t, dir, "hack/try.sh "+file, "XDG_CACHE_HOME="+dir); !strings.Contains(output, "make --no-print-directory "+want) {
+			t.Errorf("%s: it prints\n%s", filter, output)
+		}
+	}
+}
