@@ -35,6 +35,23 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestProxyHeadersNeedTrustedProxies: a GatewayConfig does not close all connections by a field that is forgotten.
+func TestProxyHeadersNeedTrustedProxies(t *testing.T) {
+	for spec, want := range map[string]string{
+		"{proxyProtocol: Any}":                                  "spec.trustedProxies",
+		"{proxyProtocol: Any, trustedProxies: []}":              "spec.trustedProxies",
+		"{proxyProtocol: Any, trustedProxies: [10.0.0.0/8]}":    "",
+		"{proxyProtocol: V2, trustedProxies: [10.0.0.0/8]}":     "spec.proxyProtocol",
+		"{tls: {minVersion: TLSv1.3, hsts: {preload: true}}}":   "",
+		"{tls: {minVersion: TLSv1.1, cipherProfile: Anything}}": "spec.tls.minVersion",
+	} {
+		err := Admit(parse(t, "{apiVersion: app.example.com/v1, kind: GatewayConfig, metadata: {name: a, namespace: b}, spec: "+spec+"}"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", spec, err, want)
+		}
+	}
+}
+
 // TestOrder: what is wrong with an object is named in one order, each time. The API server's code walks maps.
 func TestOrder(t *testing.T) {
 	const text = `{apiVersion: app.example.com/v1, kind: Gateway, metadata: {name: a, namespace: b}, spec: {replicas: two, drainTimeout: 3, a: 1, b: 1,
