@@ -20,6 +20,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 )
@@ -45,13 +46,14 @@ backends: [{service: web, port: 80, servers: ["%[4]s"]}]
 type proxy struct {
 	shop, known, plain int32
 	ca                 *certtest.Authority
+	haproxy            *haproxytest.Instance
 }
 
 func start(t *testing.T, web http.HandlerFunc) proxy {
 	t.Helper()
 	backend := httptest.NewServer(web)
 	t.Cleanup(func() { backend.CloseClientConnections(); backend.Close() })
-	p := proxy{haproxytest.FreePort(t), haproxytest.FreePort(t), haproxytest.FreePort(t), certtest.NewAuthority(t)}
+	p := proxy{shop: haproxytest.FreePort(t), known: haproxytest.FreePort(t), plain: haproxytest.FreePort(t), ca: certtest.NewAuthority(t)}
 	text := fmt.Sprintf(world, p.shop, p.known, p.plain, backend.Listener.Addr())
 	in := rendertest.Parse(t, text).Input(t)
 	in.Paths = haproxytest.NewPaths(t)
@@ -70,7 +72,7 @@ func start(t *testing.T, web http.HandlerFunc) proxy {
 			}
 		}
 	}
-	haproxytest.Start(t, in.Paths, render.Render(in).AllFiles())
+	p.haproxy = haproxytest.Start(t, in.Paths, render.Render(in).AllFiles())
 	return p
 }
 
@@ -115,6 +117,37 @@ func TestHTTP3(t *testing.T) {
 		if err != nil || response.ProtoMajor != 3 || response.StatusCode != test.status || !bytes.HasSuffix(body, []byte(test.want)) {
 			t.Errorf("%s: got %s %d %q (%v), want %d %q", test.url, response.Proto, response.StatusCode, body, err, test.status, test.want)
 		}
+	}
+}
+
+// TestOutdatedConnections: a connection that does not meet what its listener demands by now is closed, so that its
+// client makes another one.
+func TestOutdatedConnections(t *testing.T) {
+	t.Parallel()
+	p := start(t, func(http.ResponseWriter, *http.Request) {})
+	client := p.overQUIC(t, "blog.test")
+	status := func() (int, error) {
+		response, err := client.Get("https://blog.test/web")
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}
+	if got, err := status(); err != nil || got != 200 {
+		t.Fatalf("before: got %d (%v)", got, err)
+	}
+	// The listener gets another identity.
+	names, hosts := p.haproxy.Paths.Map(ir.NamesFile), p.haproxy.Paths.Map(ir.HostsFile)
+	p.haproxy.Worker(fmt.Sprintf("set map %s %d/blog.test other", names, p.shop))
+	entry := fmt.Sprintf("%d/tset.golb!", p.shop)
+	_, value, _ := strings.Cut(p.haproxy.Worker(fmt.Sprintf("get map %s %s", hosts, entry)), `value="`)
+	value, _, _ = strings.Cut(value, `"`)
+	p.haproxy.Worker(fmt.Sprintf("set map %s %s %s", hosts, entry, strings.Replace(value, ir.IdentityIn(value), "other", 1)))
+	if got, err := status(); err == nil {
+		t.Errorf("over the connection of before: got %d", got)
+	}
+	if got, err := status(); err != nil || got != 200 {
+		t.Errorf("over another connection: got %d (%v)", got, err)
 	}
 }
 
