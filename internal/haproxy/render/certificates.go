@@ -185,8 +185,12 @@ func (s *lineSet) exceptions() map[lineKey][]string {
 	return filters
 }
 
-// mostNames is about how many names a line has: HAProxy reads lines of up to 64 KiB and 2,048 words.
-const mostNames = 256
+// mostNames and mostBytes are about how many names a line has, and how many bytes they have: HAProxy reads lines of up
+// to 64 KiB and 2,048 words.
+const (
+	mostNames = 256
+	mostBytes = 8 << 10
+)
 
 func (s *lineSet) lines() []ir.CertificateLine {
 	exceptions := s.exceptions()
@@ -214,8 +218,11 @@ func (s *lineSet) lines() []ir.CertificateLine {
 
 // parted divides names among lines, so that one more changes few lines.
 func parted(names []string) [][]string {
-	parts := 1
-	for len(names) > 2*mostNames*parts {
+	parts, bytes := 1, 0
+	for _, name := range names {
+		bytes += len(name) + 1
+	}
+	for len(names) > 2*mostNames*parts || bytes > 2*mostBytes*parts {
 		parts *= 2
 	}
 	if parts == 1 {
