@@ -405,19 +405,6 @@ func TestKeeperWritesWhatChanged(t *testing.T) {
 	if after := links(); after != before {
 		t.Errorf("it was %s, and is %s", before, after)
 	}
-	file := func() os.FileInfo {
-		info, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", certificates.JoinedFile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
-	}
-	same := file()
-	a["b"] = authority.Issue(t, nil)
-	r.secrets.PutPair("b", a["b"])
-	if r.expect(a, nil); !os.SameFile(same, file()) {
-		t.Error("the pair of another Secret was written again")
-	}
 }
 
 // Old versions go, no key reaches the agent, and nobody else may read one.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gateway/internal/certificates"
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/passwords"
@@ -78,4 +80,25 @@ func TestKeeperPassesAPIKeysOn(t *testing.T) {
 	expect("b 1\n"+two+"/b bank\n", "b", "1", two+"/b", "bank")
 	r.secrets.Put(map[string][]byte{"b/api-keys": nil})
 	expect("")
+}
+
+// The pairs of other Secrets stay the same files.
+func TestKeeperLinksWhatStays(t *testing.T) {
+	r, authority := newRig(t), certtest.NewAuthority(t)
+	all := map[string]certtest.Pair{"a": authority.Issue(t, nil)}
+	r.secrets.PutPair("a", all["a"])
+	r.expect(all, nil)
+	file := func() os.FileInfo {
+		info, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", certificates.JoinedFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	same := file()
+	all["b"] = authority.Issue(t, nil)
+	r.secrets.PutPair("b", all["b"])
+	if r.expect(all, nil); !os.SameFile(same, file()) {
+		t.Error("the pair of another Secret was written again")
+	}
 }

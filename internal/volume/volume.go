@@ -64,8 +64,8 @@ func Replace(volume string, files map[string][]byte) error {
 	return prune(volume, filepath.Base(version))
 }
 
-// write writes files to a version of a volume, and links them at the volume's top. Those that the volume has already are
-// the same files: none is ever changed.
+// write writes files to a version of a volume, and links them at the volume's top. Those that the volume has already
+// are the same files: none is ever changed.
 func write(volume, version string, files, before map[string][]byte) error {
 	for path, content := range files {
 		if err := os.MkdirAll(filepath.Join(version, filepath.Dir(path)), 0o700); err != nil {

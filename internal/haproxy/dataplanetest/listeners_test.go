@@ -157,7 +157,7 @@ func shown(listener, name, keyType string, names ...string) string {
 
 // TestListenersAtRunTime: HTTPS listeners come, go and change without a reload, and a connection to another listener
 // stays.
-func TestListenersAtRunTime(t *testing.T) {
+func TestListenersAtRunTime(t *testing.T) { //nolint:funlen // a flat table
 	t.Parallel()
 	e := startEdited(t, "", "")
 	kept := newClient(t, e.ports[443])
@@ -320,7 +320,8 @@ func TestOutdatedConnections(t *testing.T) {
 	}
 }
 
-// TestHandshakesEnd: HAProxy closes connections whose handshake takes longer than ir.HandshakeTimeout, here a part of it.
+// TestHandshakesEnd: HAProxy closes connections whose handshake takes longer than ir.HandshakeTimeout, here a part of
+// it.
 func TestHandshakesEnd(t *testing.T) {
 	t.Parallel()
 	e := startEdited(t, "", "")
