@@ -14,7 +14,7 @@ const (
 )
 
 // MaxMounted is the number of ConfigMaps, and of Secrets, that pods mount for one namespace.
-const MaxMounted = 64
+const MaxMounted = 256
 
 // +genclient
 // +genclient:noStatus
@@ -91,7 +91,7 @@ type GatewayAttachmentSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=256
 	ConfigMaps []ObjectReference `json:"configMaps,omitempty"`
 
 	// The Secrets in the Gateway's namespace with users, API keys or keys of sessions that RouteFilters name. The pods
@@ -99,14 +99,14 @@ type GatewayAttachmentSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=256
 	Users []ObjectReference `json:"users,omitempty"`
 
 	// Those of the Secrets that logins at providers need.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=256
 	Logins []ObjectReference `json:"logins,omitempty"`
 
 	// Whether a BackendTLSPolicy has subjectAltNames. The pods have the container "keys" then, which verifies them.

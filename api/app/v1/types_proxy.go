@@ -71,8 +71,8 @@ type GatewayProxyStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 
-	// Resources and namespaces whose objects HAProxy answers by up to a later resourceVersion, or up to none. Of
-	// "attachments", it is the newest since of the Gateway's status.attachments that the agent follows.
+	// Resources and namespaces whose objects HAProxy answers by up to a later resourceVersion, or up to none. The pod
+	// watches the namespaces that gatewayattachments named up to theirs.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8192
