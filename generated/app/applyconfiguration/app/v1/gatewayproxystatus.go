@@ -25,8 +25,8 @@ type GatewayProxyStatusApplyConfiguration struct {
 	// HAProxy answers by everything of the Gateway API that the pod follows, up to this resourceVersion, but for
 	// resources. If it is empty, only what resources lists is known.
 	ResourceVersion *string `json:"resourceVersion,omitempty"`
-	// Resources and namespaces whose objects HAProxy answers by up to a later resourceVersion, or up to none. Of
-	// "attachments", it is the newest since of the Gateway's status.attachments that the agent follows.
+	// Resources and namespaces whose objects HAProxy answers by up to a later resourceVersion, or up to none. The pod
+	// watches the namespaces that gatewayattachments named up to theirs.
 	Resources []ProxiedResourceApplyConfiguration `json:"resources,omitempty"`
 	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
 	// generation comes first.
