@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -97,9 +97,9 @@ type Controller struct {
 	gatewayIndexer cache.Indexer
 	// services lists all Services, stripped to what children.Set.Keep leaves.
 	services corelisters.ServiceLister
-	// endpointSlices holds the EndpointSlices of the Gateways' own Services, and reports the GatewayProxies, with
-	// children.IndexOwner.
-	endpointSlices, reports cache.Indexer
+	// endpointSlices holds the EndpointSlices of the Gateways' own Services, reports the GatewayProxies, and attachments
+	// the GatewayAttachments, with children.IndexOwner.
+	endpointSlices, reports, attachments cache.Indexer
 	// informers fill the caches.
 	informers []cache.SharedIndexInformer
 	// synced say that the caches above, and those of the children, have been filled.
@@ -118,12 +118,13 @@ type Controller struct {
 // Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to
 // them.
 type Inputs struct {
-	// A Controller reads Gateways and Proxies. Configs, Filters and Policies are for others.
-	Gateways gatewayinformers.GatewayInformer
-	Proxies  gatewayinformers.GatewayProxyInformer
-	Configs  gatewayinformers.GatewayConfigInformer
-	Filters  gatewayinformers.RouteFilterInformer
-	Policies gatewayinformers.BackendPolicyInformer
+	// A Controller reads Gateways, Proxies and Attachments. Configs, Filters and Policies are for others.
+	Gateways    gatewayinformers.GatewayInformer
+	Proxies     gatewayinformers.GatewayProxyInformer
+	Attachments gatewayinformers.GatewayAttachmentInformer
+	Configs     gatewayinformers.GatewayConfigInformer
+	Filters     gatewayinformers.RouteFilterInformer
+	Policies    gatewayinformers.BackendPolicyInformer
 	// Labelled makes the informers of everything that carries proxypod.LabelGateway.
 	Labelled informers.SharedInformerFactory
 	// Services makes the informer of all Services.
@@ -148,6 +149,10 @@ func NewController(
 	if err := reports.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}); err != nil {
 		return nil, fmt.Errorf("failed to index GatewayProxies by Gateway: %w", err)
 	}
+	attachments := inputs.Attachments.Informer()
+	if err := attachments.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}); err != nil {
+		return nil, fmt.Errorf("failed to index GatewayAttachments by Gateway: %w", err)
+	}
 	c := &Controller{
 		kubeClient:     kubeClient,
 		gatewayClient:  gatewayClient,
@@ -157,6 +162,7 @@ func NewController(
 		services:       inputs.Services.Core().V1().Services().Lister(),
 		endpointSlices: endpointSlices.GetIndexer(),
 		reports:        reports.GetIndexer(),
+		attachments:    attachments.GetIndexer(),
 		queue:          queue.New("Gateways", firstRetry, lastRetry),
 		recorder:       recorder,
 		now:            now,
@@ -171,13 +177,13 @@ func (c *Controller) watch(inputs Inputs) error {
 		return err
 	}
 	endpointSlices, gateways := inputs.Labelled.Discovery().V1().EndpointSlices().Informer(), inputs.Gateways.Informer()
-	reports := inputs.Proxies.Informer()
-	for _, informer := range []cache.SharedIndexInformer{endpointSlices, gateways, reports} {
+	reports, attachments := inputs.Proxies.Informer(), inputs.Attachments.Informer()
+	for _, informer := range []cache.SharedIndexInformer{endpointSlices, gateways, reports, attachments} {
 		if err := informer.SetTransform(children.Strip); err != nil {
 			return fmt.Errorf("failed to set what is kept of objects: %w", err)
 		}
 	}
-	informers = append(informers, endpointSlices, reports)
+	informers = append(informers, endpointSlices, reports, attachments)
 	c.informers = append(informers, gateways)
 	for _, informer := range informers {
 		if err := c.handle(informer, queue.OnChange(c.enqueueOwner)); err != nil {
@@ -294,6 +300,9 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	if gateway == nil || gateway.DeletionTimestamp != nil {
 		return nil // gone or going, and its children with it
 	}
+	if gateway, err = c.withAttachments(gateway); err != nil {
+		return err
+	}
 	making, cancel := context.WithTimeout(ctx, childrenTimeout)
 	defer cancel()
 	made, childErr := c.children.Ensure(making, gateway)
@@ -329,6 +338,20 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 		return nil, nil
 	}
 	return obj.(*appv1.Gateway), nil
+}
+
+// withAttachments returns a Gateway with what its GatewayAttachments say.
+func (c *Controller) withAttachments(gateway *appv1.Gateway) (*appv1.Gateway, error) {
+	found, err := c.attachments.ByIndex(children.IndexOwner, cache.MetaObjectToName(gateway).String())
+	if err != nil {
+		return nil, fmt.Errorf("failed to look up GatewayAttachments of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
+	attachments := make([]*appv1.GatewayAttachment, len(found))
+	for i, obj := range found {
+		attachments[i] = obj.(*appv1.GatewayAttachment)
+	}
+	slices.SortFunc(attachments, func(a, b *appv1.GatewayAttachment) int { return strings.Compare(a.Name, b.Name) })
+	return source.WithAttachments(gateway, attachments), nil
 }
 
 // observe collects everything that the status of a Gateway depends on.
@@ -422,7 +445,7 @@ func (c *Controller) updateGateway(old, updated any) {
 	case before.ResourceVersion == after.ResourceVersion:
 		c.enqueueGateway(after, queue.Low)
 	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil,
-		!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments),
+		(before.Status.Attachments == nil) != (after.Status.Attachments == nil),
 		len(after.Status.Conditions) < len(before.Status.Conditions):
 		c.enqueueGateway(after, queue.High)
 	}

@@ -157,6 +157,8 @@ func (f *fixture) catchUp() {
 	fill(f.inputs.Gateways.Informer(), "gateways", children.Strip)(gateways, err)
 	reports, err := f.gateways.AppV1().GatewayProxies("").List(ctx, all)
 	fill(f.inputs.Proxies.Informer(), "gatewayproxies", children.Strip)(reports, err)
+	attachments, err := f.gateways.AppV1().GatewayAttachments("").List(ctx, all)
+	fill(f.inputs.Attachments.Informer(), "gatewayattachments", children.Strip)(attachments, err)
 	f.clearActions()
 }
 

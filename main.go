@@ -216,11 +216,12 @@ func clients(config *rest.Config, qps float64) (kubernetes.Interface, clientset.
 func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, options options.Options) Inputs {
 	gateways := gatewayfactory.NewSharedInformerFactoryWithOptions(gatewayClient, options.Resync, gatewayfactory.WithNamespace(options.Namespace))
 	return Inputs{
-		Gateways: gateways.App().V1().Gateways(),
-		Proxies:  gateways.App().V1().GatewayProxies(),
-		Configs:  gateways.App().V1().GatewayConfigs(),
-		Filters:  gateways.App().V1().RouteFilters(),
-		Policies: gateways.App().V1().BackendPolicies(),
+		Gateways:    gateways.App().V1().Gateways(),
+		Proxies:     gateways.App().V1().GatewayProxies(),
+		Attachments: gateways.App().V1().GatewayAttachments(),
+		Configs:     gateways.App().V1().GatewayConfigs(),
+		Filters:     gateways.App().V1().RouteFilters(),
+		Policies:    gateways.App().V1().BackendPolicies(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.Namespace),
 			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = proxypod.LabelGateway })),
@@ -241,7 +242,7 @@ func gatewayAPI(
 		return nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
 	}
 	controller, err := gatewayapi.New(gatewayapi.Clients{Kube: kubeClient, Gateways: gatewayClient, Routes: routes}, gatewayapi.Inputs{
-		Gateways: inputs.Gateways, Services: inputs.Services, Proxies: inputs.Proxies.Informer(),
+		Gateways: inputs.Gateways, Services: inputs.Services, Proxies: inputs.Proxies.Informer(), Attachments: inputs.Attachments.Informer(),
 		Configs: inputs.Configs, Filters: inputs.Filters, Policies: inputs.Policies,
 		Endpoints:  inputs.Labelled.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),

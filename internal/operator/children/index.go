@@ -30,7 +30,7 @@ func Owner(object metav1.Object) (cache.ObjectName, bool) {
 const (
 	// IndexBackends finds Gateways by "namespace/name" of a Service that their routes name.
 	IndexBackends = "backends"
-	// IndexOwner finds EndpointSlices and GatewayProxies by "namespace/name" of their Gateway.
+	// IndexOwner finds EndpointSlices, GatewayProxies and GatewayAttachments by "namespace/name" of their Gateway.
 	IndexOwner = "owner"
 )
 
@@ -64,9 +64,9 @@ func OwnerKeys(obj any) ([]string, error) {
 		if IsOwn(object) {
 			return []string{object.Namespace + "/" + object.Labels[proxypod.LabelGateway]}, nil
 		}
-	case *appv1.GatewayProxy:
-		if gateway := object.Labels[proxypod.LabelGateway]; gateway != "" {
-			return []string{object.Namespace + "/" + gateway}, nil
+	case *appv1.GatewayProxy, *appv1.GatewayAttachment:
+		if labelled := obj.(metav1.Object); labelled.GetLabels()[proxypod.LabelGateway] != "" {
+			return []string{labelled.GetNamespace() + "/" + labelled.GetLabels()[proxypod.LabelGateway]}, nil
 		}
 	}
 	return nil, nil

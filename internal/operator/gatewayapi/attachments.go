@@ -1,7 +1,6 @@
 package gatewayapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,88 +8,93 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/logging"
-	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
 
-const (
-	// LabelAttached is on the RoleBindings by which agents may read what belongs to their Gateway in another namespace.
-	LabelAttached = "app.example.com/attached"
-	// clusterRole says what they may read there. It is in artifacts/rbac.
-	clusterRole = "gateway-attached"
-)
-
-// attach lets the agents read in the namespaces that have objects for their Gateway, tells them, and takes it back
-// where there are none any more. Agents get the permission before they start to watch a namespace, and stop before they
-// lose it.
+// attach says how each namespace has to be that has objects for one of our Gateways. Others write that.
 func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *evaluation) error {
 	var errs []error
-	keep, names := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
+	wanted, names := map[place]wantedPlace{}, map[types.NamespacedName]bool{}
 	for _, own := range c.ownGateways(seen) {
-		wanted := evaluated.attachments[own.parent]
+		told, specs := c.told(own.Gateway), evaluated.attachments[own.parent]
 		switch {
 		case seen.unknown[own.parent]:
-			wanted = own.Status.Attachments
+			specs = told
 		case len(seen.stalled) > 0:
-			wanted = both(own.Status.Attachments, wanted)
+			specs = both(told, specs)
 		}
-		wanted, left := bounded(own.Status.Attachments, wanted)
+		name := nameOf(own.Gateway)
+		names[name] = true
+		mayCluster := len(specs) > 0 && c.inputs.MayWatchCluster != nil && c.inputs.MayWatchCluster(own.Gateway)
+		all := place{gateway: name}
+		if mayCluster {
+			wanted[all] = wantedPlace{own: own.Gateway}
+		}
+		binding := c.attacher.binding(all)
+		isClusterBound := mayCluster && binding != nil && binding.grants(all) && seen.watch[own.parent] == appv1.WatchCluster
+		left := map[leftOut]bool{}
+		for namespace, spec := range specs {
+			spec.GatewayName = own.Name
+			spec, omitted := bounded(told[namespace], spec, left)
+			wanted[place{name, namespace}] = wantedPlace{own.Gateway, spec, omitted, namespace != own.Namespace && !isClusterBound, false}
+		}
 		c.noteLeft(own.Gateway, left)
-		names[nameOf(own.Gateway)] = true
-		for _, attachments := range []*appv1.Attachments{own.Status.Attachments, wanted} {
-			for _, namespace := range namespacesOf(attachments) {
-				keep[types.NamespacedName{Namespace: namespace.Name, Name: bindingName(own.Gateway)}] = true
-			}
-		}
-		bound, err := c.bind(ctx, own.Gateway, wanted)
-		errs = append(errs, err, c.publish(ctx, own.Gateway, bound))
+		errs = append(errs, c.replaceList(ctx, seen, own, wanted))
 	}
-	maps.DeleteFunc(c.unbound, func(name types.NamespacedName, _ string) bool { return !keep[name] })
+	c.attacher.set(wanted)
 	maps.DeleteFunc(c.left, func(name types.NamespacedName, _ map[leftOut]bool) bool { return !names[name] })
-	for _, obj := range c.inputs.Bindings.GetStore().List() {
-		binding := obj.(*rbacv1.RoleBinding)
-		if keep[nameOf(binding)] || binding.RoleRef.Name != clusterRole {
-			continue
-		}
-		err := c.Kube.RbacV1().RoleBindings(binding.Namespace).Delete(ctx, binding.Name, children.Unchanged(binding))
-		errs = append(errs, children.Failed(err, "delete RoleBinding", nameOf(binding)))
-	}
 	return errors.Join(errs...)
 }
 
-// both returns what two attachments name together. For what is in both, the second one counts.
-func both(told, wanted *appv1.Attachments) *appv1.Attachments {
-	if told == nil || wanted == nil {
-		return cmp.Or(wanted, told)
+// replaceList removes the list that an operator of an earlier release wrote to the status of a Gateway, once no pod
+// needs it. Until then, its namespaces stay readable.
+func (c *Controller) replaceList(ctx context.Context, seen *observed, own attachable, wanted map[place]wantedPlace) error {
+	list := own.Status.Attachments
+	switch {
+	case list == nil:
+		return nil
+	case seen.watch[own.parent] != "" && (seen.live[own.parent].Ready > 0 || own.Status.Replicas == 0):
+		desired := applyappv1.Gateway(own.Name, own.Namespace).WithResourceVersion(own.ResourceVersion).WithUID(own.UID).
+			WithStatus(applyappv1.GatewayStatus())
+		_, err := c.Gateways.AppV1().Gateways(own.Namespace).ApplyStatus(ctx, desired, force)
+		return children.Failed(err, "remove the attachments of Gateway", nameOf(own.Gateway))
 	}
-	all := wanted.DeepCopy()
-	for _, namespace := range told.Namespaces {
-		i := slices.IndexFunc(all.Namespaces, func(n appv1.AttachedNamespace) bool { return n.Name == namespace.Name })
-		if i < 0 {
-			all.Namespaces = append(all.Namespaces, namespace)
-			continue
+	for _, namespace := range list.Namespaces {
+		p := place{nameOf(own.Gateway), namespace.Name}
+		if one, ok := wanted[p]; namespace.Name != own.Namespace {
+			one.own, one.isBound, one.isOld = own.Gateway, true, !ok
+			wanted[p] = one
 		}
-		all.Namespaces[i].Resources = sortedUnion(all.Namespaces[i].Resources, namespace.Resources, strings.Compare)
+	}
+	return nil
+}
+
+// both returns what two attachments need together. For what is in both, the second one counts.
+func both(told, wanted map[string]appv1.GatewayAttachmentSpec) map[string]appv1.GatewayAttachmentSpec {
+	all := maps.Clone(told)
+	if all == nil {
+		all = map[string]appv1.GatewayAttachmentSpec{}
 	}
 	byName := func(a, b appv1.ObjectReference) int { return strings.Compare(a.Name, b.Name) }
-	slices.SortFunc(all.Namespaces, func(a, b appv1.AttachedNamespace) int { return strings.Compare(a.Name, b.Name) })
-	all.ConfigMaps = sortedUnion(all.ConfigMaps, told.ConfigMaps, byName)
-	all.VerifiesNames, all.WAF = all.VerifiesNames || told.VerifiesNames, all.WAF || told.WAF
-	all.Users = sortedUnion(all.Users, told.Users, byName)
-	all.Logins = sortedUnion(all.Logins, told.Logins, byName)
+	for namespace, one := range wanted {
+		before := told[namespace]
+		one.Resources = sortedUnion(one.Resources, before.Resources, strings.Compare)
+		one.ConfigMaps = sortedUnion(one.ConfigMaps, before.ConfigMaps, byName)
+		one.Users = sortedUnion(one.Users, before.Users, byName)
+		one.Logins = sortedUnion(one.Logins, before.Logins, byName)
+		one.VerifiesNames, one.WAF = one.VerifiesNames || before.VerifiesNames, one.WAF || before.WAF
+		all[namespace] = one
+	}
 	return all
 }
 
@@ -98,18 +102,26 @@ func sortedUnion[T comparable](a, b []T, compare func(T, T) int) []T {
 	return slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(a, b)), compare))
 }
 
-func namespacesOf(attachments *appv1.Attachments) []appv1.AttachedNamespace {
-	if attachments == nil {
-		return nil
+// attachmentsOf returns the GatewayAttachments of a Gateway.
+func (c *Controller) attachmentsOf(gateway *appv1.Gateway) []*appv1.GatewayAttachment {
+	found, err := c.inputs.Attachments.GetIndexer().ByIndex(children.IndexOwner, cache.MetaObjectToName(gateway).String())
+	if err != nil {
+		logging.Errorf("Failed to look up GatewayAttachments of Gateway %s: %v", nameOf(gateway), err) // no such index: a bug
 	}
-	return attachments.Namespaces
+	var all []*appv1.GatewayAttachment
+	for _, obj := range found {
+		all = append(all, obj.(*appv1.GatewayAttachment))
+	}
+	return all
 }
 
-// byName returns the namespaces that the agents of a Gateway are told of.
-func byName(gateway *appv1.Gateway) map[string]appv1.AttachedNamespace {
-	all := map[string]appv1.AttachedNamespace{}
-	for _, namespace := range namespacesOf(gateway.Status.Attachments) {
-		all[namespace.Name] = namespace
+// told returns what the GatewayAttachments of a Gateway say, by namespace.
+func (c *Controller) told(gateway *appv1.Gateway) map[string]appv1.GatewayAttachmentSpec {
+	all := map[string]appv1.GatewayAttachmentSpec{}
+	for _, attachment := range c.attachmentsOf(gateway) {
+		if metav1.IsControlledBy(attachment, gateway) {
+			all[attachment.Spec.Namespace] = attachment.Spec
+		}
 	}
 	return all
 }
@@ -126,11 +138,16 @@ func (c *Controller) ownGateways(seen *observed) []attachable {
 	for _, obj := range c.inputs.Gateways.Informer().GetStore().List() {
 		gateway := obj.(*appv1.Gateway)
 		parent := parentOfOwn(gateway)
-		if own := seen.own[parent]; (own != nil && own.UID == gateway.UID || gateway.Status.Attachments != nil) && gateway.DeletionTimestamp == nil {
+		if own := seen.own[parent]; (own != nil && own.UID == gateway.UID || c.wasAttached(gateway)) && gateway.DeletionTimestamp == nil {
 			all = append(all, attachable{gateway, parent})
 		}
 	}
 	return all
+}
+
+// wasAttached reports whether the agents of a Gateway are told of namespaces.
+func (c *Controller) wasAttached(gateway *appv1.Gateway) bool {
+	return gateway.Status.Attachments != nil || len(c.attachmentsOf(gateway)) > 0
 }
 
 // parentOfOwn returns what objects call one of our Gateways.
@@ -141,144 +158,119 @@ func parentOfOwn(own *appv1.Gateway) source.Parent {
 	return source.OwnParent(own.Namespace, own.Name)
 }
 
-// bindingName returns the name of the RoleBindings for a Gateway, in other namespaces.
-func bindingName(gateway *appv1.Gateway) string {
-	return gateway.Namespace + "." + proxypod.ChildName(gateway.Name)
+// watchOf returns how all proxies of a Gateway watch, by their reports: "" if one reads the list in the status.
+func watchOf(gateway *appv1.Gateway, reports []*appv1.GatewayProxy) appv1.WatchMode {
+	mode := appv1.WatchCluster
+	for _, report := range reports {
+		switch {
+		case report.Status.Gateway.UID != gateway.UID:
+		case report.Status.Watch == "":
+			return ""
+		case report.Status.Watch == appv1.WatchNamespaces:
+			mode = appv1.WatchNamespaces
+		}
+	}
+	return mode
 }
 
-// bind lets the agents of a Gateway read in other namespaces, and returns what to tell them. A namespace that they may
-// not read yet is left out unless they know it already. It does not keep other namespaces from them.
-func (c *Controller) bind(
-	ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments,
-) (*appv1.Attachments, error) {
-	if wanted == nil {
-		return nil, nil
+// unbound returns why agents may not read the namespace of a GatewayAttachment, "" if they may.
+func unbound(attachment metav1.Object) string {
+	one, ok := attachment.(*appv1.GatewayAttachment)
+	if !ok || one == nil {
+		return ""
 	}
-	known := map[string]bool{gateway.Namespace: true}
-	for _, namespace := range namespacesOf(gateway.Status.Attachments) {
-		known[namespace.Name] = true
+	if c := meta.FindStatusCondition(one.Status.Conditions, appv1.ConditionBound); c != nil && c.Status == metav1.ConditionFalse {
+		return c.Message
 	}
-	bound := *wanted
-	bound.Namespaces = nil
-	var errs []error
-	for _, namespace := range wanted.Namespaces {
-		isBound := true
-		if namespace.Name != gateway.Namespace {
-			var err error
-			isBound, err = c.bindNamespace(ctx, gateway, namespace.Name)
-			name := types.NamespacedName{Namespace: namespace.Name, Name: bindingName(gateway)}
-			errs = append(errs, c.noteUnbound(name, err))
-		}
-		if isBound || known[namespace.Name] {
-			bound.Namespaces = append(bound.Namespaces, namespace)
-		}
-	}
-	return &bound, errors.Join(errs...)
+	return ""
 }
 
-// noteUnbound notes why a RoleBinding cannot be made, for the statuses of all routes that need its namespace, and looks
-// again later. It returns the error if it is enough to try again.
-func (c *Controller) noteUnbound(name types.NamespacedName, err error) error {
-	failure := children.Failure(err)
-	if failure == nil {
-		if err == nil && c.unbound[name] != "" {
-			delete(c.unbound, name)
-			c.queue.Add(rebuild)
+// changeAttachment takes in that a GatewayAttachment is another one. Objects that wait for proxies are looked at, and
+// all if agents may not read the namespace any more, or may again.
+func (c *Controller) changeAttachment(seen *observed, id source.Object) bool {
+	object := c.object(id)
+	var before metav1.Object
+	if version := c.versions[id]; version != nil {
+		before = version.object
+	}
+	c.noteVersion(id, object)
+	for _, one := range []metav1.Object{before, object} {
+		attachment, ok := one.(*appv1.GatewayAttachment)
+		if !ok {
+			continue
 		}
-		return err
+		own := c.ownGateway(attachment.Namespace, attachment.Spec.GatewayName)
+		if own == nil {
+			continue
+		}
+		for _, parent := range []source.Parent{source.OwnParent(own.Namespace, own.Name), parentOfOwn(own)} {
+			maps.Copy(seen.look, seen.waiting[parent])
+			delete(seen.waiting, parent)
+		}
 	}
-	if c.unbound[name] != failure.Message {
-		logging.Errorf("Namespace %s is not served: %s", name.Namespace, failure.Message)
-		c.unbound[name] = failure.Message
-		c.queue.Add(rebuild)
-	}
-	c.queue.AddAfter(task{source.Object{Kind: kindBinding, Namespace: name.Namespace, Name: name.Name}, true}, lastRetry)
-	return nil
+	return unbound(before) == unbound(object)
 }
 
-// bindNamespace makes the RoleBinding of a Gateway in another namespace as it should be, and reports whether that is
-// done. A RoleBinding of somebody else is left alone. A new one gets its subject once it is in the cache: nothing
-// refuses a late write that creates again what the next leader has deleted, so such a write must grant nothing.
-func (c *Controller) bindNamespace(
-	ctx context.Context, gateway *appv1.Gateway, namespace string,
-) (isBound bool, err error) {
-	name := types.NamespacedName{Namespace: namespace, Name: bindingName(gateway)}
-	desired := rbacv1ac.RoleBinding(name.Name, namespace).
-		WithLabels(map[string]string{LabelAttached: "true", proxypod.LabelManagedBy: proxypod.FieldManager}).
-		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole))
-	obj, exists, _ := c.inputs.Bindings.GetStore().GetByKey(name.String()) // reading the cache never fails
-	if !exists && c.unbound[name] != "" {
-		if err = c.checkBinding(ctx, name, gateway.Name); errors.As(err, new(*children.NotOwnedError)) {
-			return false, err
-		}
-	}
-	if exists {
-		before := obj.(*rbacv1.RoleBinding)
-		subject := rbacv1.Subject{
-			Kind: rbacv1.ServiceAccountKind, Namespace: gateway.Namespace, Name: proxypod.ChildName(gateway.Name),
-		}
-		if before.RoleRef.Name == clusterRole && slices.Equal(before.Subjects, []rbacv1.Subject{subject}) {
-			return true, nil
-		}
-		desired.WithResourceVersion(before.ResourceVersion).WithUID(before.UID).WithSubjects(rbacv1ac.Subject().
-			WithKind(subject.Kind).WithName(subject.Name).WithNamespace(subject.Namespace))
-	} else {
-		desired.WithResourceVersion(children.Unwritten)
-	}
-	_, err = c.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, desired, force)
-	switch {
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return true, nil // there is nothing to read soon
-	case apierrors.IsConflict(err) && !exists:
-		return false, c.checkBinding(ctx, name, gateway.Name)
-	}
-	return err == nil && exists, children.Failed(err, "apply RoleBinding", name)
+// The kinds of what may be left out, as messages have them.
+const (
+	leftConfigMap = "ConfigMaps"
+	leftUsers     = "Secrets with users or keys"
+)
+
+// leftOut is something that the pods of a Gateway do not mount, because they mount so much for its namespace.
+type leftOut struct{ kind, namespace, name string }
+
+// problem is what the statuses of those who ask for it say.
+func (l leftOut) problem() string {
+	return fmt.Sprintf("the Gateway mounts %d %s for namespace %s already: remove some, or use another Gateway", appv1.MaxMounted, l.kind, l.namespace)
 }
 
-// checkBinding returns why a RoleBinding that is in no cache cannot be made: the cache holds only what carries our
-// label, and only what has reached it. So the one of that name may be someone else's, or ours.
-func (c *Controller) checkBinding(ctx context.Context, name types.NamespacedName, gateway string) error {
-	current, err := c.Kube.RbacV1().RoleBindings(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	switch {
-	case err == nil && current.Labels[LabelAttached] == "":
-		return &children.NotOwnedError{Kind: "RoleBinding", Namespace: name.Namespace, Name: name.Name, Gateway: gateway}
-	case err == nil || apierrors.IsNotFound(err):
-		err = children.ErrOutdated
-	}
-	return fmt.Errorf("failed to apply RoleBinding %s: %w", name, err)
-}
-
-// dated returns attachments in which each namespace that is new, or another one, tells to which version of the Gateway
-// it is written. So agents can report that they follow it.
-func dated(wanted *appv1.Attachments, gateway *appv1.Gateway) *appv1.Attachments {
-	if wanted == nil {
-		return nil
-	}
-	told := byName(gateway)
-	all := *wanted
-	all.Namespaces = slices.Clone(wanted.Namespaces)
-	for i := range all.Namespaces {
-		namespace := &all.Namespaces[i]
-		before := told[namespace.Name]
-		if namespace.Since = before.Since; !equality.Semantic.DeepEqual(*namespace, before) {
-			namespace.Since = gateway.ResourceVersion
+// bounded returns the part of what a namespace needs that there is room for, and says what is left out. What was mounted
+// before keeps its place.
+func bounded(told, wanted appv1.GatewayAttachmentSpec, left map[leftOut]bool) (appv1.GatewayAttachmentSpec, string) {
+	var omitted []string
+	within := func(kind string, before, refs []appv1.ObjectReference) []appv1.ObjectReference {
+		if len(refs) <= appv1.MaxMounted {
+			return refs
 		}
+		isOld := func(ref appv1.ObjectReference) bool { return slices.Contains(before, ref) }
+		kept := slices.Concat(filter(refs, isOld), filter(refs, func(ref appv1.ObjectReference) bool { return !isOld(ref) }))
+		for _, ref := range kept[appv1.MaxMounted:] {
+			left[leftOut{kind, wanted.Namespace, ref.Name}] = true
+		}
+		omitted = append(omitted, fmt.Sprintf("the pods mount %d %s for this namespace, and %d more are left out, such as %s",
+			appv1.MaxMounted, kind, len(kept)-appv1.MaxMounted, kept[appv1.MaxMounted].Name))
+		kept = kept[:appv1.MaxMounted]
+		slices.SortFunc(kept, func(a, b appv1.ObjectReference) int { return strings.Compare(a.Name, b.Name) })
+		return kept
 	}
-	return &all
+	wanted.ConfigMaps = within(leftConfigMap, told.ConfigMaps, wanted.ConfigMaps)
+	wanted.Users = within(leftUsers, told.Users, wanted.Users)
+	wanted.Logins = filter(wanted.Logins, func(ref appv1.ObjectReference) bool { return slices.Contains(wanted.Users, ref) })
+	return wanted, strings.Join(omitted, "; ")
 }
 
-// publish writes to status.attachments which objects belong to a Gateway.
-func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments) error {
-	wanted = dated(wanted, gateway)
-	if equality.Semantic.DeepEqual(gateway.Status.Attachments, wanted) {
-		return nil
+func filter[E any](list []E, keep func(E) bool) []E {
+	return slices.DeleteFunc(slices.Clone(list), func(e E) bool { return !keep(e) })
+}
+
+// noteLeft notes what the pods of a Gateway do not mount. If that is something else than before, all statuses are looked
+// at.
+func (c *Controller) noteLeft(gateway *appv1.Gateway, left map[leftOut]bool) {
+	name := nameOf(gateway)
+	if maps.Equal(left, c.left[name]) {
+		return
 	}
-	status := applyappv1.GatewayStatus()
-	if wanted != nil {
-		status.WithAttachments(apply.From[applyappv1.AttachmentsApplyConfiguration](wanted))
+	if c.left[name] = left; len(left) == 0 {
+		delete(c.left, name)
 	}
-	desired := applyappv1.Gateway(gateway.Name, gateway.Namespace).
-		WithResourceVersion(gateway.ResourceVersion).WithUID(gateway.UID).WithStatus(status)
-	_, err := c.Gateways.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx, desired, force)
-	return children.Failed(err, "apply the attachments of Gateway", nameOf(gateway))
+	c.queue.Add(rebuild)
+}
+
+// leftProblem returns why something is left out at a data plane, "" if it is not.
+func (o *observed) leftProblem(plane source.Parent, l leftOut) string {
+	if own := o.own[plane]; own != nil && o.controller.left[nameOf(own)][l] {
+		return l.problem()
+	}
+	return ""
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +13,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -103,45 +101,19 @@ spec: {targetRefs: [{group: "", kind: Service, name: s%d}], validation: {hostnam
 	f.put(strings.ReplaceAll(strings.Split(other, "\n---")[2], "team", "late"))
 	f.settleAll("another one comes")
 	f.expectAttached("late team web")
-	told := f.ownGateway("web", "shop").Status.Attachments.ConfigMaps
-	if len(told) != maxMounted || !slices.ContainsFunc(told, func(r appv1.ObjectReference) bool { return r.Name == "zz" }) {
-		t.Errorf("there are %d ConfigMaps: %v", len(told), told)
+	if told := f.told().ConfigMaps; len(told) != 1 || told[0].Name != "zz" {
+		t.Errorf("namespace web has the ConfigMaps %v", told)
 	}
-	const problem = "the Gateway has 256 ConfigMaps already: remove some, or use another Gateway"
+	f.expectConditions(ownKind("GatewayAttachment"), "web", "shop.team", "Bound=True Bound",
+		"Mounted=False TooMany: the pods mount 256 ConfigMaps for this namespace, and 8 more are left out, such as "+source.LocalName("web", "team", "c9-0"))
+	const problem = "the Gateway mounts 256 ConfigMaps for namespace team already: remove some, or use another Gateway"
 	tls := routeKind("BackendTLSPolicy")
 	f.expectConditions(tls, "team", "p0", "ancestors[0] Accepted=True Accepted", "ancestors[0] ResolvedRefs=True ResolvedRefs")
-	f.expectConditions(tls, "team", "p8", "ancestors[0] Accepted=True Accepted",
-		"ancestors[0] ResolvedRefs=False InvalidCACertificateRef: caCertificateRefs[7]: "+problem)
+	f.expectConditions(tls, "team", "p8", "ancestors[0] Accepted=True Accepted", "ancestors[0] ResolvedRefs=True ResolvedRefs")
 	if all := strings.Join(f.conditions(tls, "team", "p9"), "\n"); !strings.Contains(all, "Accepted=False NoValidCACertificate: no CA certificate can be used: caCertificateRefs[0]: "+problem) {
 		t.Errorf("the last policy has\n%s", all)
 	}
 	f.expectConditions(routeKind("BackendTLSPolicy"), "web", "first", "ancestors[0] Accepted=True Accepted", "ancestors[0] ResolvedRefs=True ResolvedRefs")
-}
-
-// TestNamespacesBeyondTheBound are told to their routes, and no others notice.
-func TestNamespacesBeyondTheBound(t *testing.T) {
-	var told, wanted appv1.Attachments
-	for i := range maxNamespaces + 3 {
-		namespace := appv1.AttachedNamespace{Name: fmt.Sprintf("n%04d", i)}
-		wanted.Namespaces = append(wanted.Namespaces, namespace)
-		if i >= 2 && i < maxNamespaces+2 {
-			told.Namespaces = append(told.Namespaces, namespace)
-		}
-	}
-	got, left := bounded(&told, &wanted)
-	if !equality.Semantic.DeepEqual(got, &told) || len(left) != 3 {
-		t.Errorf("got %d, without %v", len(got.Namespaces), left)
-	}
-
-	f := newFixture(t, shop)
-	f.put(other)
-	f.settle()
-	own := f.ownGateway("web", "shop")
-	f.controller.noteLeft(own, map[leftOut]bool{{leftNamespace, "team"}: true})
-	const problem = "the proxies cannot read namespace team: the Gateway has 900 namespaces already: remove some, or use another Gateway"
-	if got := f.controller.seen.Unreadable(parentOfOwn(own), "team"); "the proxies cannot read namespace team: "+got != problem {
-		t.Errorf("got %q", got)
-	}
 }
 
 // TestWhatIsInvalidIsNotSentAgain until it differs.

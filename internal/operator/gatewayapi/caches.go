@@ -61,15 +61,17 @@ const (
 	kindProxies   = "proxies"
 	kindNamespace = "Namespace"
 	kindBinding   = "RoleBinding"
+	kindCluster   = "ClusterRoleBinding"
 	kindConfig    = "GatewayConfig"
 	kindFilter    = "RouteFilter"
 	kindPolicy    = "BackendPolicy"
+	kindAttached  = "GatewayAttachment"
 )
 
 // required are the resources that the Controller cannot do without.
 var required = []string{
 	resourceClasses, resourceGateways, resourceOwn, "services", "gatewayproxies", "endpointslices", "namespaces",
-	"rolebindings",
+	"rolebindings", "clusterrolebindings", proxypod.ResourceAttachments,
 }
 
 // input is an informer of objects that are not of the Gateway API. Fill runs it if it is ours.
@@ -80,10 +82,11 @@ type input struct {
 }
 
 func (i *Inputs) informers() []input {
-	return []input{
+	all := []input{
 		{i.Gateways.Informer(), resourceOwn, source.KindOwn, false},
 		{i.Services.Core().V1().Services().Informer(), "services", kindService, false},
 		{i.Proxies, "gatewayproxies", kindProxies, false},
+		{i.Attachments, proxypod.ResourceAttachments, kindAttached, false},
 		{i.Endpoints, "endpointslices", kindProxies, false},
 		{i.Namespaces, "namespaces", kindNamespace, true},
 		{i.Bindings, "rolebindings", kindBinding, true},
@@ -91,6 +94,10 @@ func (i *Inputs) informers() []input {
 		{i.Filters.Informer(), proxypod.ResourceFilters, kindFilter, true},
 		{i.Policies.Informer(), proxypod.ResourceBackendPolicies, kindPolicy, true},
 	}
+	if i.ClusterBindings != nil {
+		all = append(all, input{i.ClusterBindings, "clusterrolebindings", kindCluster, true})
+	}
+	return all
 }
 
 // Fill fills the caches one after the other, and looks which kinds of the Gateway API the cluster has, until ctx is

@@ -58,8 +58,18 @@ func (c *Controller) changed(kind string, old, new any) {
 		if slice, isSlice := object.(*discoveryv1.EndpointSlice); isSlice && !children.IsOwn(slice) {
 			continue
 		}
-		if kind == kindProxies {
+		switch kind {
+		case kindProxies:
 			id.Name = object.GetLabels()[proxypod.LabelGateway]
+		case kindBinding:
+			c.attacher.queue.Add(placeOf(object))
+			continue
+		case kindCluster:
+			c.attacher.queue.Add(placeOf(object))
+		case kindAttached:
+			c.attacher.queue.Add(placeOfAttachment(object.(*appv1.GatewayAttachment)))
+		case kindNamespace:
+			c.attacher.changed(object.GetName())
 		}
 		if matters {
 			c.noteArrival(id, before, after)
@@ -107,7 +117,7 @@ func (c *Controller) takeArrival(id source.Object, object metav1.Object) string 
 // differs reports whether an object differs in what statuses and data planes depend on.
 func differs(kind string, old, new any) bool {
 	switch kind {
-	case kindService, kindProxies, kindBinding:
+	case kindService, kindProxies, kindBinding, kindCluster:
 		return true
 	case kindNamespace:
 		return !maps.Equal(old.(metav1.Object).GetLabels(), new.(metav1.Object).GetLabels())
@@ -132,7 +142,7 @@ func isOtherOwn(before, after *appv1.Gateway) bool {
 		return meta.FindStatusCondition(own.Status.Conditions, appv1.ConditionProgrammed)
 	}
 	return !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
-		!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments) ||
+		(before.Status.Attachments == nil) != (after.Status.Attachments == nil) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) ||
 		!equality.Semantic.DeepEqual(programmed(before), programmed(after))
 }
@@ -172,7 +182,7 @@ func (c *Controller) change(seen *observed, tasks []task) bool {
 	return !slices.ContainsFunc(tasks, func(task task) bool { return task.changed && !c.changeOne(seen, task.Object) })
 }
 
-// object returns an object with a status, or a RouteFilter, as the caches have it; nil: there is none.
+// object returns an object with a status, or one that objects wait for, as the caches have it; nil: there is none.
 func (c *Controller) object(id source.Object) metav1.Object {
 	informer := c.informer(resourceOf[id.Kind])
 	switch id.Kind {
@@ -180,6 +190,8 @@ func (c *Controller) object(id source.Object) metav1.Object {
 		informer = c.inputs.Policies.Informer()
 	case kindFilter:
 		informer = c.inputs.Filters.Informer()
+	case kindAttached:
+		informer = c.inputs.Attachments
 	}
 	if informer == nil {
 		return nil
@@ -199,14 +211,16 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 		return true
 	case kindProxies:
 		return c.changeLive(seen, id)
-	case kindBinding:
+	case kindAttached:
+		return c.changeAttachment(seen, id)
+	case kindCluster:
 		seen.otherBindings = true
 		return true
 	case kindNamespace:
 		return !c.index.SelectsNamespaces()
 	case source.KindOwn:
 		own := c.ownGateway(id.Namespace, id.Name)
-		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || own.Status.Attachments == nil && proxypod.Parent(own) == "")
+		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || !c.wasAttached(own) && proxypod.Parent(own) == "")
 	}
 	return false
 }
@@ -222,10 +236,11 @@ func (c *Controller) changeLive(seen *observed, id source.Object) bool {
 		if seen.own[parent] == nil {
 			continue
 		}
-		before := seen.live[parent]
+		before, watch := seen.live[parent], seen.watch[parent]
 		if err := seen.addLive(parent, own); err != nil || before.Omitted != seen.live[parent].Omitted {
 			return false
 		}
+		seen.otherBindings = seen.otherBindings || watch != seen.watch[parent]
 		maps.Copy(seen.look, seen.waiting[parent])
 		delete(seen.waiting, parent)
 		if slices.Equal(before.Problems, seen.live[parent].Problems) {

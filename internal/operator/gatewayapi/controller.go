@@ -16,6 +16,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
 
+	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/logging"
@@ -47,16 +48,21 @@ const (
 
 // Inputs is what a Controller reads from.
 type Inputs struct {
-	// Others run Gateways, Services, Proxies and Endpoints.
-	Gateways  appinformers.GatewayInformer
-	Services  informers.SharedInformerFactory
-	Proxies   cache.SharedIndexInformer
-	Endpoints cache.SharedIndexInformer
+	// Others run Gateways, Services, Proxies, Attachments and Endpoints. The last three have children.IndexOwner.
+	Gateways    appinformers.GatewayInformer
+	Services    informers.SharedInformerFactory
+	Proxies     cache.SharedIndexInformer
+	Attachments cache.SharedIndexInformer
+	Endpoints   cache.SharedIndexInformer
 	// Fill runs Configs, Filters, Policies, Namespaces and Bindings.
 	Configs              appinformers.GatewayConfigInformer
 	Filters              appinformers.RouteFilterInformer
 	Policies             appinformers.BackendPolicyInformer
 	Namespaces, Bindings cache.SharedIndexInformer
+	// ClusterBindings is run by Fill, too. It is nil if no Gateway may watch the cluster. MayWatchCluster reports which may
+	// and want to; nil: none.
+	ClusterBindings cache.SharedIndexInformer
+	MayWatchCluster func(*appv1.Gateway) bool
 }
 
 // Clients reach the API server.
@@ -72,6 +78,8 @@ type Controller struct {
 	inputs  Inputs
 	factory gatewayinformers.SharedInformerFactory
 	now     func() time.Time
+	// attacher makes RoleBindings and GatewayAttachments.
+	attacher *attacher
 	// queue holds what there may be something to do for.
 	queue workqueue.TypedRateLimitingInterface[task]
 	// writes holds the keys of pending.
@@ -97,9 +105,8 @@ type Controller struct {
 	// server has against one, and versions the newest generation of each object.
 	applied map[types.NamespacedName]applied
 	refused map[types.NamespacedName]refusal
-	// unbound are the RoleBindings that cannot be made, and why. left is what the agents of our Gateways are not told of.
+	// left is what the pods of our Gateways do not mount.
 	left     map[types.NamespacedName]map[leftOut]bool
-	unbound  map[types.NamespacedName]string
 	versions map[source.Object]*version
 	// index, compilers and seen keep what was made of objects. isIncomplete says that nobody knows which of it is done.
 	// faults are the objects that make the evaluation panic.
@@ -125,9 +132,10 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 		pending: map[source.Object]write{}, written: map[source.Object]written{},
 		invalid: map[source.Object][sha256.Size]byte{}, arrived: map[source.Object]arrival{},
 		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]refusal{},
-		unbound: map[types.NamespacedName]string{}, left: map[types.NamespacedName]map[leftOut]bool{}, versions: map[source.Object]*version{},
+		left: map[types.NamespacedName]map[leftOut]bool{}, versions: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
+	c.attacher = newAttacher(clients, &inputs, now)
 	for _, informer := range inputs.informers() {
 		if err := c.handle(informer.kind, informer.SharedIndexInformer); err != nil {
 			return nil, err
@@ -141,8 +149,15 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	stop := context.AfterFunc(ctx, func() { c.queue.ShutDown(); c.writes.ShutDown() })
+	stop := context.AfterFunc(ctx, func() { c.queue.ShutDown(); c.writes.ShutDown(); c.attacher.queue.ShutDown() })
 	defer stop()
+	for range attachers {
+		running.Go(func() {
+			for goOn := true; goOn; {
+				goOn, _ = c.attacher.next(ctx) // it has logged the error
+			}
+		})
+	}
 	for range writers {
 		running.Go(func() {
 			for c.processNextWrite(ctx) {
@@ -220,7 +235,7 @@ func (c *Controller) sync(ctx context.Context, tasks []task) error {
 	return errors.Join(err, c.seen.readErr)
 }
 
-// apply makes data planes, and what their agents are told, as they should be.
+// apply makes data planes as they should be, and says what their agents have to be told.
 func (c *Controller) apply(ctx context.Context, wanted *evaluation) error {
 	var errs []error
 	if wanted.isAll || wanted.planes != nil {

@@ -58,10 +58,8 @@ func TestAGatewayBecomesAnOwnGateway(t *testing.T) {
 		"listeners[0] Accepted=True Accepted")
 
 	// What belongs to our Gateway is told to the agents once it is there.
-	f.expectWrites(f.mustSync(), "patch own gateways/status web/shop")
-	if attached := f.ownGateway("web", "shop").Status.Attachments; attached == nil || len(attached.Namespaces) != 1 {
-		t.Errorf("the attachments are %+v", attached)
-	}
+	f.expectWrites(f.mustSync(), "patch own gatewayattachments web/shop.web")
+	f.expectAttached("web")
 }
 
 func TestAnEditReachesTheOwnGateway(t *testing.T) {

@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
-
-	"gateway/internal/operator/children"
 )
 
 func TestWhatWasAppliedIsForgottenWithItsGateway(t *testing.T) {
@@ -31,9 +29,8 @@ func TestAnOwnGatewayGoesWithTheClass(t *testing.T) {
 	f.settle()
 	f.put(strings.Replace(shop, "app.example.com/gateway", "example.com/other", 1))
 	f.catchUp()
-	if _, err := f.sync(); !children.OnlyOutdated(err) { // what is deleted cannot be told that it has no attachments
-		t.Errorf("got %v", err)
-	}
+	_, err := f.sync()
+	must(t, err)
 	if own := f.ownGateway("web", "shop"); own != nil {
 		t.Errorf("there is still %+v", own)
 	}

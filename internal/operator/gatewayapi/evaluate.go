@@ -29,8 +29,8 @@ type evaluation struct {
 	// isAll says that all objects were evaluated. Then, or if they may differ, planes are the data planes.
 	isAll  bool
 	planes []source.DataPlane
-	// attachments are what the agents of our Gateways are to be told; nil: what they were.
-	attachments map[source.Parent]*appv1.Attachments
+	// attachments are what the objects of namespaces need of our Gateways; nil: what they did.
+	attachments map[source.Parent]map[string]appv1.GatewayAttachmentSpec
 	// objects are those whose status is evaluated.
 	objects map[source.Object]bool
 	status  source.Status
@@ -185,7 +185,7 @@ func (c *Controller) result(seen *observed, isAll bool) *evaluation {
 		result.planes = translated.DataPlanes()
 	}
 	if isAll || translated.Places || seen.otherBindings {
-		result.attachments = map[source.Parent]*appv1.Attachments{}
+		result.attachments = map[source.Parent]map[string]appv1.GatewayAttachmentSpec{}
 		served := c.servedResources()
 		for _, own := range c.ownGateways(seen) {
 			seen.names[cache.MetaObjectToName(own)] = true

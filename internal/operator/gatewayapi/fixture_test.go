@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,12 +63,14 @@ func newFixture(tb testing.TB, documents string) *fixture {
 	own := appinformers.NewSharedInformerFactory(f.own, 0).App().V1()
 	services := informers.NewSharedInformerFactory(f.kube, 0)
 	f.inputs = Inputs{
-		Gateways: own.Gateways(), Proxies: own.GatewayProxies().Informer(),
+		Gateways: own.Gateways(), Proxies: own.GatewayProxies().Informer(), Attachments: own.GatewayAttachments().Informer(),
 		Configs: own.GatewayConfigs(), Filters: own.RouteFilters(), Policies: own.BackendPolicies(), Services: services,
 		Endpoints:  services.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: services.Core().V1().Namespaces().Informer(), Bindings: services.Rbac().V1().RoleBindings().Informer(),
+		ClusterBindings: services.Rbac().V1().ClusterRoleBindings().Informer(),
+		MayWatchCluster: func(own *appv1.Gateway) bool { return own.Spec.Watch == appv1.WatchCluster },
 	}
-	for _, informer := range []cache.SharedIndexInformer{f.inputs.Proxies, f.inputs.Endpoints} {
+	for _, informer := range []cache.SharedIndexInformer{f.inputs.Proxies, f.inputs.Attachments, f.inputs.Endpoints} {
 		must(tb, informer.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}))
 	}
 	var err error
@@ -78,6 +81,7 @@ func newFixture(tb testing.TB, documents string) *fixture {
 	f.controller.queue = &impatientQueue{f.controller.queue, f}
 	tb.Cleanup(f.controller.queue.ShutDown)
 	tb.Cleanup(f.controller.writes.ShutDown)
+	tb.Cleanup(f.controller.attacher.queue.ShutDown)
 	for _, resource := range resourceOf {
 		informer, err := f.controller.factory.ForResource(groupVersionOf(resource).WithResource(resource))
 		must(tb, err)
@@ -92,17 +96,19 @@ type informerOf func(f *fixture) cache.SharedIndexInformer
 
 // kinds are those of the objects that the Controller reads.
 var kinds = map[schema.GroupVersionKind]informerOf{
-	ownKind("Gateway"):       func(f *fixture) cache.SharedIndexInformer { return f.inputs.Gateways.Informer() },
-	ownKind("GatewayProxy"):  func(f *fixture) cache.SharedIndexInformer { return f.inputs.Proxies },
-	ownKind("GatewayConfig"): func(f *fixture) cache.SharedIndexInformer { return f.inputs.Configs.Informer() },
-	ownKind("RouteFilter"):   func(f *fixture) cache.SharedIndexInformer { return f.inputs.Filters.Informer() },
-	ownKind("BackendPolicy"): func(f *fixture) cache.SharedIndexInformer { return f.inputs.Policies.Informer() },
-	coreKind("Namespace"):    func(f *fixture) cache.SharedIndexInformer { return f.inputs.Namespaces },
+	ownKind("Gateway"):           func(f *fixture) cache.SharedIndexInformer { return f.inputs.Gateways.Informer() },
+	ownKind("GatewayProxy"):      func(f *fixture) cache.SharedIndexInformer { return f.inputs.Proxies },
+	ownKind("GatewayAttachment"): func(f *fixture) cache.SharedIndexInformer { return f.inputs.Attachments },
+	ownKind("GatewayConfig"):     func(f *fixture) cache.SharedIndexInformer { return f.inputs.Configs.Informer() },
+	ownKind("RouteFilter"):       func(f *fixture) cache.SharedIndexInformer { return f.inputs.Filters.Informer() },
+	ownKind("BackendPolicy"):     func(f *fixture) cache.SharedIndexInformer { return f.inputs.Policies.Informer() },
+	coreKind("Namespace"):        func(f *fixture) cache.SharedIndexInformer { return f.inputs.Namespaces },
 	coreKind("Service"): func(f *fixture) cache.SharedIndexInformer {
 		return f.inputs.Services.Core().V1().Services().Informer()
 	},
 	endpointSlices:                func(f *fixture) cache.SharedIndexInformer { return f.inputs.Endpoints },
 	roleBindings:                  func(f *fixture) cache.SharedIndexInformer { return f.inputs.Bindings },
+	clusterRoleBindings:           func(f *fixture) cache.SharedIndexInformer { return f.inputs.ClusterBindings },
 	routeKind("GatewayClass"):     served("gatewayclasses"),
 	routeKind("Gateway"):          served("gateways"),
 	routeKind("ListenerSet"):      served("listenersets"),
@@ -125,6 +131,8 @@ var (
 	telemetryKind  = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("XTelemetryPolicy")
 	endpointSlices = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
 	roleBindings   = rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
+
+	clusterRoleBindings = rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding")
 )
 
 func coreKind(kind string) schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(kind) }
@@ -160,7 +168,7 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 	var all []any
 	var events []func()
 	for _, object := range f.list(kind) {
-		if kind == roleBindings && object.GetLabels()[LabelAttached] == "" {
+		if (kind == roleBindings || kind == clusterRoleBindings) && object.GetLabels()[LabelAttached] == "" {
 			continue
 		}
 		stripped, err := children.Strip(object)
@@ -222,7 +230,21 @@ func (f *fixture) syncOnce(ctx context.Context) error {
 	if err != nil {
 		f.later[rebuild] = true
 	}
-	return err
+	return errors.Join(err, f.attach(ctx))
+}
+
+// attach attaches all places once: the waiting ones, and those that were put off.
+func (f *fixture) attach(ctx context.Context) error {
+	a := f.controller.attacher
+	for p := range a.wanted {
+		a.queue.Add(p)
+	}
+	var errs []error
+	for n := a.queue.Len(); n > 0; n-- {
+		_, err := a.next(ctx)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // mustSync lets the caches catch up and calls the Controller once; that must succeed. It returns what was written.
@@ -239,12 +261,12 @@ func (f *fixture) mustSync() []string {
 // settle syncs until there is nothing to write.
 func (f *fixture) settle() {
 	f.t.Helper()
-	for range 4 {
+	for range 6 {
 		if len(f.mustSync()) == 0 {
 			return
 		}
 	}
-	f.t.Fatal("four syncs in a row had something to write")
+	f.t.Fatal("six syncs in a row had something to write")
 }
 
 func (f *fixture) clearActions() {
@@ -322,7 +344,7 @@ func (f *fixture) program(namespace, name string) {
 		},
 		Status: appv1.GatewayProxyStatus{
 			Gateway: appv1.ProxiedGateway{Name: name, UID: own.UID}, ObservedGeneration: own.Generation,
-			ResourceVersion: fmt.Sprint(f.version),
+			ResourceVersion: fmt.Sprint(f.version), Watch: appv1.WatchNamespaces,
 			Resources: []appv1.ProxiedResource{{
 				Resource: proxypod.ResourceAttachments, Namespace: namespace, ResourceVersion: fmt.Sprint(f.version),
 			}},

@@ -1,14 +1,14 @@
 package gatewayapi
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/meta"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/status"
 	"gateway/internal/proxypod"
@@ -62,12 +62,28 @@ func (o *observed) isAttached(plane source.Parent, object source.Object, needs s
 	if object.Kind == "Gateway" { // they watch theirs without being told
 		return true
 	}
-	namespace := o.told[plane][object.Namespace]
-	if !slices.Contains(namespace.Resources, resourceOfKind(object.Kind)) {
+	attachment, version := o.attachment(plane, object.Namespace)
+	if attachment == nil || !slices.Contains(attachment.Spec.Resources, resourceOfKind(object.Kind)) ||
+		!meta.IsStatusConditionTrue(attachment.Status.Conditions, appv1.ConditionBound) {
 		return false
 	}
-	isSelected := object != needs.Object || needs.Labels == nil || maps.Equal(namespace.Labels, needs.Labels)
-	return isKnown || isSelected && (namespace.Since == "" || o.has(plane, proxypod.ResourceAttachments, o.own[plane].Namespace, namespace.Since))
+	isSelected := object != needs.Object || needs.Labels == nil || maps.Equal(attachment.Spec.Labels, needs.Labels)
+	return isKnown || isSelected && o.has(plane, proxypod.ResourceAttachments, attachment.Namespace, version)
+}
+
+// attachment returns the GatewayAttachment of a namespace at a data plane, and the version by which it arrived; nil:
+// there is none, or it is about to be looked at.
+func (o *observed) attachment(plane source.Parent, namespace string) (*appv1.GatewayAttachment, string) {
+	own := o.own[plane]
+	if own == nil {
+		return nil, ""
+	}
+	p := place{nameOf(own), namespace}
+	version := o.controller.versions[source.Object{Kind: kindAttached, Namespace: own.Namespace, Name: p.attachmentName()}]
+	if version == nil {
+		return nil, ""
+	}
+	return version.object.(*appv1.GatewayAttachment), version.first
 }
 
 // has reports whether all proxies of a data plane run a resource of a namespace up to a version. Before it says so, it
@@ -83,18 +99,18 @@ func resourceOfKind(kind string) string {
 		return proxypod.ResourceFilters
 	case kindPolicy:
 		return proxypod.ResourceBackendPolicies
+	case kindAttached:
+		return proxypod.ResourceAttachments
 	}
 	return resourceOf[kind]
 }
 
 // Unreadable returns why the proxies of a data plane may not read a namespace, "" if nothing is known.
 func (o *observed) Unreadable(plane source.Parent, namespace string) string {
-	own := o.own[plane]
-	if own == nil {
-		return ""
+	if attachment, _ := o.attachment(plane, namespace); attachment != nil {
+		return unbound(attachment)
 	}
-	unbound := o.controller.unbound[types.NamespacedName{Namespace: namespace, Name: bindingName(own)}]
-	return cmp.Or(o.leftProblem(plane, leftNamespace, namespace), unbound)
+	return ""
 }
 
 // liveNow returns what the proxies of a data plane run, by the API server. It asks once for all objects.

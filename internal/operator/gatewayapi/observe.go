@@ -31,9 +31,9 @@ type observed struct {
 	controller *Controller
 	// own are our Gateways by the Gateway that they are for, or that routes name.
 	own map[source.Parent]*appv1.Gateway
-	// live is what their proxies run, and told the namespaces that their agents are told of.
-	live map[source.Parent]status.Live
-	told map[source.Parent]map[string]appv1.AttachedNamespace
+	// live is what their proxies run, and watch how all of them watch.
+	live  map[source.Parent]status.Live
+	watch map[source.Parent]appv1.WatchMode
 	// foreign are the names of Gateways that are in the way of those that have to be made.
 	foreign map[source.Parent]string
 	// unknown are the Gateways and ListenerSets that could not be evaluated: what there is for them stays as it is.
@@ -49,7 +49,7 @@ type observed struct {
 
 // now is what is known of one evaluation.
 type now struct {
-	// look are the objects whose status has to be looked at. otherBindings says that RoleBindings changed.
+	// look are the objects whose status has to be looked at. otherBindings says that agents may need other RoleBindings.
 	look          map[source.Object]bool
 	otherBindings bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
@@ -90,7 +90,7 @@ func (o *observed) begin(ctx context.Context) {
 func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	o := &observed{
 		controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{},
-		names: map[cache.ObjectName]bool{}, told: map[source.Parent]map[string]appv1.AttachedNamespace{},
+		names: map[cache.ObjectName]bool{}, watch: map[source.Parent]appv1.WatchMode{},
 	}
 	c.seen = o
 	o.begin(ctx)
@@ -128,6 +128,12 @@ func (c *Controller) noteVersions(o *observed) {
 		c.noteVersion(id, object)
 		o.look[id] = true
 	})
+	for _, obj := range c.inputs.Attachments.GetStore().List() {
+		attachment := obj.(*appv1.GatewayAttachment)
+		id := source.Object{Kind: kindAttached, Namespace: attachment.Namespace, Name: attachment.Name}
+		c.versions[id] = before[id]
+		c.noteVersion(id, attachment)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.written, func(id source.Object, _ written) bool { return c.versions[id] == nil })
@@ -223,10 +229,8 @@ func (o *observed) addLive(parent source.Parent, own *appv1.Gateway) error {
 	for _, obj := range found {
 		reports = append(reports, obj.(*appv1.GatewayProxy))
 	}
-	if o.own[parent] != own {
-		o.own[parent], o.told[parent] = own, byName(own)
-	}
-	o.live[parent] = status.LiveOf(own, slices, reports)
+	o.own[parent] = own
+	o.live[parent], o.watch[parent] = status.LiveOf(own, slices, reports), watchOf(own, reports)
 	return nil
 }
 
@@ -253,7 +257,7 @@ func (o *observed) reported(of source.Subject) source.Report {
 	if of.Reason == appv1.ProblemInvalidUsersRef {
 		kind = leftUsers
 	}
-	if left := o.leftProblem(of.Plane, kind, name); left != "" && of.Reason != appv1.ProblemInvalidCertificateRef {
+	if left := o.leftProblem(of.Plane, leftOut{kind, of.Namespace, name}); left != "" && of.Reason != appv1.ProblemInvalidCertificateRef {
 		return source.Report{Problem: left}
 	}
 	for _, problem := range o.live[of.Plane].Problems {

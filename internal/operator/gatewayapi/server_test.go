@@ -187,11 +187,15 @@ func (s *fakeServer) stamp(resource schema.GroupVersionResource, object runtime.
 	if !exists {
 		now.uid = types.UID(fmt.Sprintf("uid %d of %s", s.version, key))
 	}
-	if !exists || !equality.Semantic.DeepEqual(now.spec, content["spec"]) {
+	spec := content["spec"]
+	if resource.Resource == "gatewayattachments" { // it has no subresource
+		spec = []any{spec, content["status"]}
+	}
+	if !exists || !equality.Semantic.DeepEqual(now.spec, spec) {
 		now.generation++
 	}
 	s.version++
-	now.version, now.spec = strconv.Itoa(s.version), content["spec"]
+	now.version, now.spec = strconv.Itoa(s.version), spec
 	s.stamps[key] = now
 	s.show(resource, accessor)
 	return object

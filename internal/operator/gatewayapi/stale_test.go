@@ -1,14 +1,17 @@
 package gatewayapi
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/children"
 )
 
@@ -67,25 +70,37 @@ func TestAStaleLeaderDoesNotReplaceAnOwnGatewayThatItDoesNotKnow(t *testing.T) {
 
 func TestAStaleLeaderDoesNotTellAgents(t *testing.T) {
 	f := newFixture(t, shop)
-	f.mustSync()
+	f.settle()
+	f.put("apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {namespace: web, name: tls}\n" +
+		"spec: {targetRefs: [{group: '', kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]}}")
 	f.catchUp()
-	newer := f.ownGateway("web", "shop")
-	newer.Status.ObservedGeneration = 1
-	f.putObject(ownKind("Gateway"), newer)
-	f.expectOutdated("patch own gateways/status web/shop")
-	if attached := f.ownGateway("web", "shop").Status.Attachments; attached != nil {
-		t.Errorf("the attachments are %+v", attached)
+	newer := f.list(ownKind("GatewayAttachment"))[0].(*appv1.GatewayAttachment)
+	newer.Spec.WAF = true
+	f.putObject(ownKind("GatewayAttachment"), newer)
+	writes, err := f.sync()
+	if !children.OnlyOutdated(err) || !slices.Contains(writes, "patch own gatewayattachments web/shop.web") || !f.told().WAF {
+		t.Errorf("got %v after %q, and agents are told %+v", err, writes, f.told())
 	}
 }
 
-func TestAStaleLeaderDoesNotTellAgentsOfAGatewayThatIsGone(t *testing.T) {
+// TestAStaleLeaderTellsAgentsOfAGatewayThatIsGone: what it writes belongs to that one, so it goes with it.
+func TestAStaleLeaderTellsAgentsOfAGatewayThatIsGone(t *testing.T) {
 	f := newFixture(t, shop)
 	f.mustSync()
 	f.catchUp()
+	own := f.ownGateway("web", "shop")
 	f.remove(ownKind("Gateway"), "web", "shop")
-	f.expectOutdated("patch own gateways/status web/shop")
-	if own := f.ownGateway("web", "shop"); own != nil {
-		t.Errorf("there is %+v again", own)
+	writes, err := f.sync()
+	must(t, err)
+	f.expectWrites(writes, "patch own gatewayattachments web/shop.web")
+	if f.ownGateway("web", "shop") != nil || !metav1.IsControlledBy(f.list(ownKind("GatewayAttachment"))[0], own) {
+		t.Errorf("there is %+v, of %+v", f.list(ownKind("GatewayAttachment")), f.ownGateway("web", "shop"))
+	}
+
+	// Another one of that name does not get it.
+	f.settle()
+	if again := f.ownGateway("web", "shop"); !metav1.IsControlledBy(f.list(ownKind("GatewayAttachment"))[0], again) {
+		t.Errorf("there is %+v", f.list(ownKind("GatewayAttachment")))
 	}
 }
 
@@ -117,8 +132,7 @@ func TestAStaleLeaderDoesNotDeleteAnOwnGatewayThatChanged(t *testing.T) {
 	newer := f.ownGateway("web", "shop")
 	newer.Status.ObservedGeneration = 1
 	f.putObject(ownKind("Gateway"), newer)
-	f.expectOutdated("delete own gateways web/shop", "patch own gateways/status web/shop",
-		"update httproutes/status web/api")
+	f.expectOutdated("delete own gatewayattachments web/shop.web", "delete own gateways web/shop", "update httproutes/status web/api")
 	if f.ownGateway("web", "shop") == nil {
 		t.Error("it is gone")
 	}

@@ -64,8 +64,9 @@ func attachedResources(gateway *appv1.Gateway) map[string][]string {
 			continue
 		}
 		for _, resource := range namespace.Resources {
-			group := proxypod.GroupOf(resource)
-			groups[group] = append(groups[group], resource)
+			if group := proxypod.GroupOf(resource); !slices.Contains(groups[group], resource) {
+				groups[group] = append(groups[group], resource)
+			}
 		}
 	}
 	return groups

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/model"
@@ -52,6 +54,31 @@ func MountsOf(gateway *appv1.Gateway) proxypod.Mounts {
 		*names = slices.Compact(*names)
 	}
 	return m
+}
+
+// WithAttachments returns a Gateway with what its GatewayAttachments say in its status, in the form that operators of
+// earlier releases wrote there. What they wrote counts, too, as long as it is there.
+func WithAttachments(gateway *appv1.Gateway, attachments []*appv1.GatewayAttachment) *appv1.Gateway {
+	if len(attachments) == 0 {
+		return gateway
+	}
+	all := appv1.Attachments{}
+	if gateway.Status.Attachments != nil {
+		all = *gateway.Status.Attachments.DeepCopy()
+	}
+	for _, attachment := range attachments {
+		spec := &attachment.Spec
+		if !metav1.IsControlledBy(attachment, gateway) {
+			continue
+		}
+		all.Namespaces = append(all.Namespaces, appv1.AttachedNamespace{Name: spec.Namespace, Resources: spec.Resources})
+		all.ConfigMaps, all.Users = append(all.ConfigMaps, spec.ConfigMaps...), append(all.Users, spec.Users...)
+		all.Logins = append(all.Logins, spec.Logins...)
+		all.VerifiesNames, all.WAF = all.VerifiesNames || spec.VerifiesNames, all.WAF || spec.WAF
+	}
+	with := *gateway
+	with.Status.Attachments = &all
+	return &with
 }
 
 // MountsOfFilters returns what the filters of a Gateway need.

@@ -37,8 +37,8 @@ func KindOf(resource string) string {
 	return ""
 }
 
-// claim is something that a data plane needs: a resource of a namespace, a ConfigMap or a Secret with users, which is
-// in the namespace of the data plane, or somebody who verifies names or looks at requests.
+// claim is something that the objects of a namespace need of a data plane: a resource there, a ConfigMap or a Secret with
+// users, which is in the namespace of the data plane, or somebody who verifies names or looks at requests.
 type claim struct{ kind, namespace, name string }
 
 // The kinds of claims.
@@ -104,8 +104,10 @@ func (p *plane) attachOther(namespace, resource string) {
 	}
 }
 
-// mount notes that the pods need a ConfigMap, even if its content is wrong.
-func (p *plane) mount(configMap string) { p.claim(claim{kind: claimConfigMap, name: configMap}) }
+// mount notes that the pods need a ConfigMap, which is the copy of one of a namespace, even if its content is wrong.
+func (p *plane) mount(namespace, configMap string) {
+	p.claim(claim{claimConfigMap, namespace, configMap})
+}
 
 // claim notes what a route needs.
 func (m *member) claim(c claim) {
@@ -141,62 +143,59 @@ func authoritiesOf(policy *gatewayv1.BackendTLSPolicy, p *plane) []claim {
 	var claims []claim
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
 		if ref.Kind == "ConfigMap" {
-			claims = append(claims, claim{kind: claimConfigMap, name: LocalName(p.parent.Namespace, policy.Namespace, string(ref.Name))})
+			claims = append(claims, claim{claimConfigMap, policy.Namespace, LocalName(p.parent.Namespace, policy.Namespace, string(ref.Name))})
 		}
 	}
 	if len(policy.Spec.Validation.SubjectAltNames) > 0 {
-		claims = append(claims, claim{kind: claimNames})
+		claims = append(claims, claim{kind: claimNames, namespace: policy.Namespace})
 	}
 	return claims
 }
 
-// Attachments returns the places of the objects that belong to a data plane, nil if there are none. served has the
+// Attachments returns what the objects that belong to a data plane need of it, by their namespace. served has the
 // resources that the cluster has.
-func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments {
+func (r *Result) Attachments(parent Parent, served []string) map[string]appv1.GatewayAttachmentSpec {
 	i := slices.IndexFunc(r.t.planes, func(p *plane) bool { return p.parent == parent })
 	if i < 0 {
 		return nil
 	}
 	plane := r.t.planes[i]
-	// Policies come with any resource: a route may get its first backend there at any time, and agents see this edit
-	// before the operator names anything.
-	resources := map[string]map[string]bool{}
-	attachments := &appv1.Attachments{}
-	for _, c := range slices.SortedFunc(maps.Keys(plane.claims), func(a, b claim) int { return cmp.Compare(a.name, b.name) }) {
+	all := map[string]appv1.GatewayAttachmentSpec{}
+	for c := range plane.claims {
+		one, known := all[c.namespace]
+		if one.Namespace = c.namespace; !known {
+			// Policies come with anything: a route may get its first backend there at any time, and agents see this edit
+			// before the operator names anything.
+			one.Resources = []string{"backendtlspolicies", proxypod.ResourceBackendPolicies}
+			if plane.selectsNamespaces() {
+				one.Labels = r.t.selectedLabels(plane, c.namespace)
+			}
+		}
 		switch c.kind {
 		case claimConfigMap:
-			attachments.ConfigMaps = append(attachments.ConfigMaps, appv1.ObjectReference{Name: c.name})
+			one.ConfigMaps = append(one.ConfigMaps, appv1.ObjectReference{Name: c.name})
 		case claimUsers:
-			attachments.Users = append(attachments.Users, appv1.ObjectReference{Name: c.name})
+			one.Users = append(one.Users, appv1.ObjectReference{Name: c.name})
 		case claimNames:
-			attachments.VerifiesNames = true
+			one.VerifiesNames = true
 		case claimWAF:
-			attachments.WAF = true
+			one.WAF = true
 		case claimLogins:
-			attachments.Logins = append(attachments.Logins, appv1.ObjectReference{Name: c.name})
+			one.Logins = append(one.Logins, appv1.ObjectReference{Name: c.name})
 		default:
-			if resources[c.namespace] == nil {
-				resources[c.namespace] = map[string]bool{"backendtlspolicies": true, proxypod.ResourceBackendPolicies: true}
-			}
-			resources[c.namespace][c.name] = true
+			one.Resources = append(one.Resources, c.name)
 		}
+		all[c.namespace] = one
 	}
-	if len(resources) == 0 {
-		return nil
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(resources)) {
-		one := appv1.AttachedNamespace{Name: namespace}
-		if plane.selectsNamespaces() {
-			one.Labels = r.t.selectedLabels(plane, namespace)
+	for namespace, one := range all {
+		slices.Sort(one.Resources)
+		one.Resources = slices.DeleteFunc(slices.Compact(one.Resources), func(resource string) bool { return !slices.Contains(served, resource) })
+		for _, names := range [][]appv1.ObjectReference{one.ConfigMaps, one.Users, one.Logins} {
+			slices.SortFunc(names, func(a, b appv1.ObjectReference) int { return cmp.Compare(a.Name, b.Name) })
 		}
-		for _, resource := range slices.Sorted(maps.Keys(resources[namespace])) {
-			if slices.Contains(served, resource) {
-				one.Resources = append(one.Resources, resource)
-			}
-		}
-		attachments.Namespaces = append(attachments.Namespaces, one)
+		all[namespace] = one
 	}
-	return attachments
+	return all
 }
 
 // SelectsNamespaces reports whether the labels of namespaces matter.

@@ -20,13 +20,10 @@ func TestPoliciesAreAttachedWithAnything(t *testing.T) {
 		result := gatewayapi.Translate(read(t, file))
 		for parent := range result.Planes {
 			attachments := result.Attachments(parent, gatewayapi.WatchedResources)
-			if attachments == nil {
-				continue
-			}
-			for _, namespace := range attachments.Namespaces {
+			for name, namespace := range attachments {
 				for _, policies := range []string{"backendpolicies", "backendtlspolicies"} {
 					if !slices.Contains(namespace.Resources, policies) {
-						t.Errorf("%s: %s of %s has %v without %s", file, namespace.Name, parent.Name, namespace.Resources, policies)
+						t.Errorf("%s: %s of %s has %v without %s", file, name, parent.Name, namespace.Resources, policies)
 					}
 				}
 				if !slices.Contains(namespace.Resources, "httproutes") {

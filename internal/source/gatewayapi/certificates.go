@@ -141,7 +141,7 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 			continue
 		}
 		name := LocalName(plane.parent.Namespace, namespace, string(ref.Name))
-		plane.mount(name)
+		plane.mount(namespace, name)
 		plane.attachOther(namespace, "referencegrants")
 		l.tls.ClientCAs = append(l.tls.ClientCAs, name)
 		reported := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name))

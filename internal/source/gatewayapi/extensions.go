@@ -42,7 +42,7 @@ func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved 
 	for i := range r.rules {
 		firewall := r.rules[i].WAF
 		if firewall != nil {
-			p.claim(claim{kind: claimWAF})
+			p.claim(claim{kind: claimWAF, namespace: r.GetNamespace()})
 		}
 		for _, m := range r.rules[i].Mounts() {
 			if r.GetNamespace() != p.parent.Namespace {
@@ -55,7 +55,7 @@ func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved 
 			}
 			for _, name := range m.Names() {
 				for _, kind := range claimsOf(&m) {
-					p.claim(claim{kind: kind, name: name})
+					p.claim(claim{kind, r.GetNamespace(), name})
 				}
 			}
 			resolved.alsoReported(t.mountedProblem(&m, p.plane), fmt.Sprintf("rules[%d]", i))

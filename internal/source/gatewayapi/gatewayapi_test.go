@@ -188,25 +188,29 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 	}
 	for _, parent := range slices.SortedFunc(maps.Keys(result.Planes), func(a, b gatewayapi.Parent) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
 		attachments := result.Attachments(parent, gatewayapi.WatchedResources)
-		if attachments == nil {
+		if len(attachments) == 0 {
 			continue
 		}
 		fmt.Fprintf(b, "attachments of %s %s/%s\n", parent.Group, parent.Namespace, parent.Name)
-		for _, namespace := range attachments.Namespaces {
-			fmt.Fprintf(b, "  namespace %s labels %v: %s\n", namespace.Name, namespace.Labels, strings.Join(namespace.Resources, " "))
+		for _, name := range slices.Sorted(maps.Keys(attachments)) {
+			describeAttachment(b, name, attachments[name])
 		}
-		for _, configMap := range attachments.ConfigMaps {
-			fmt.Fprintf(b, "  ConfigMap %s\n", configMap.Name)
-		}
-		for _, secret := range attachments.Users {
-			fmt.Fprintf(b, "  Secret %s with users\n", secret.Name)
-		}
-		if attachments.VerifiesNames {
-			fmt.Fprintf(b, "  names that HAProxy cannot verify\n")
-		}
-		if attachments.WAF {
-			fmt.Fprintf(b, "  requests to look at\n")
-		}
+	}
+}
+
+func describeAttachment(b *strings.Builder, name string, namespace appv1.GatewayAttachmentSpec) {
+	fmt.Fprintf(b, "  namespace %s labels %v: %s\n", name, namespace.Labels, strings.Join(namespace.Resources, " "))
+	for _, configMap := range namespace.ConfigMaps {
+		fmt.Fprintf(b, "    ConfigMap %s\n", configMap.Name)
+	}
+	for _, secret := range namespace.Users {
+		fmt.Fprintf(b, "    Secret %s with users\n", secret.Name)
+	}
+	if namespace.VerifiesNames {
+		fmt.Fprintf(b, "    names that HAProxy cannot verify\n")
+	}
+	if namespace.WAF {
+		fmt.Fprintf(b, "    requests to look at\n")
 	}
 }
 

@@ -222,7 +222,7 @@ spec: {parentRefs: [{name: two, namespace: other}], rules: [{filters: [{type: Ex
 			t.Errorf("route %s: ResolvedRefs is %+v, want %s", name, c, want)
 		}
 	}
-	attachments := result.Attachments(gatewayapi.GatewayParent("infra", "one"), nil)
+	attachments := result.Attachments(gatewayapi.GatewayParent("infra", "one"), nil)["infra"]
 	if !attachments.WAF || len(attachments.ConfigMaps) != 1 || attachments.ConfigMaps[0].Name != "keys" {
 		t.Errorf("the pods get %+v, want gateway-waf and the ConfigMap", attachments)
 	}

@@ -1,7 +1,6 @@
 package gatewayapi_test
 
 import (
-	"maps"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -84,8 +83,7 @@ func TestAgentsSeeTheNamespacesThatTheOperatorSelects(t *testing.T) {
 		operator := gatewayapi.Translate(seen)
 		own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "gw", OwnerReferences: ownedBy("gw")}}
 		own.Spec = *operator.DataPlanes()[0].Spec
-		own.Status.Attachments = operator.Attachments(parent, gatewayapi.WatchedResources)
-		agents := gatewayapi.AttachedTo(own, gatewayapi.Attached(own, maps.Values(map[string]*appv1.GatewayAttachment{})))
+		agents := gatewayapi.AttachedTo(own, operator.Attachments(parent, gatewayapi.WatchedResources))
 		agents.Gateways, agents.Classes, agents.ListenerSets, agents.HTTPRoutes = seen.Gateways, seen.Classes, seen.ListenerSets, seen.HTTPRoutes
 		got, want := gatewayapi.Translate(agents).Planes[parent], operator.Planes[parent]
 		if len(got.Listeners) != len(want.Listeners) || got.Routes.Len() != want.Routes.Len() || len(want.Listeners)+want.Routes.Len() != 2 {

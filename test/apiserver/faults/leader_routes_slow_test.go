@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,12 +14,14 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -150,16 +153,17 @@ func (s *routesSite) createRoute(t *testing.T) {
 func (s *routesSite) expectAttached(t *testing.T, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, soon, fmt.Sprintf("the agents are told of %v", want), func(ctx context.Context) error {
-		own, err := server.App.AppV1().Gateways(s.namespace).Get(ctx, name, metav1.GetOptions{})
+		list, err := server.App.AppV1().GatewayAttachments(s.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		var got []string
-		if own.Status.Attachments != nil {
-			for _, namespace := range own.Status.Attachments.Namespaces {
-				got = append(got, namespace.Name)
+		for i := range list.Items {
+			if attachment := &list.Items[i]; meta.IsStatusConditionTrue(attachment.Status.Conditions, appv1.ConditionBound) {
+				got = append(got, attachment.Spec.Namespace)
 			}
 		}
+		slices.Sort(got)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			return fmt.Errorf("they are told of %v", got)
 		}
