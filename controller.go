@@ -29,6 +29,7 @@ import (
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/metrics"
+	"gateway/internal/operator/policy"
 	"gateway/internal/operator/queue"
 	"gateway/internal/operator/resources"
 	"gateway/internal/operator/safely"
@@ -113,6 +114,8 @@ type Controller struct {
 	recorder record.EventRecorder
 	// now is the clock that condition transitions are dated by.
 	now func() time.Time
+	// policy is what the administrator allows.
+	policy *policy.Policy
 }
 
 // Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to
@@ -166,6 +169,7 @@ func NewController(
 		queue:          queue.New("Gateways", firstRetry, lastRetry),
 		recorder:       recorder,
 		now:            now,
+		policy:         &options.Policy,
 	}
 	return c, c.watch(inputs)
 }
@@ -367,6 +371,8 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 		Service:      made.Service,
 		Pods:         made.Pods,
 		Refused:      made.Refused,
+
+		MayWatchCluster: c.policy.MayWatchCluster(gateway),
 	}
 	for _, name := range children.BackendNames(gateway) {
 		service, err := c.services.Services(gateway.Namespace).Get(name)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
@@ -119,6 +120,7 @@ func operate(
 	}
 	if err := preflight.Await(ctx, leaseClient, gatewayClient, preflight.Options{
 		Server: config.Host, Namespace: options.Namespace, LeaseNamespace: options.LeaseNamespace(), IngressNamespace: options.IngressNamespace,
+		ClusterWatch: len(options.Images.Policy.ClusterWatch) > 0,
 	}); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -241,14 +243,19 @@ func gatewayAPI(
 	if err != nil {
 		return nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
 	}
+	attached := informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = gatewayapi.LabelAttached })).Rbac().V1()
+	var clusterBindings cache.SharedIndexInformer
+	if len(options.Images.Policy.ClusterWatch) > 0 {
+		clusterBindings = attached.ClusterRoleBindings().Informer()
+	}
 	controller, err := gatewayapi.New(gatewayapi.Clients{Kube: kubeClient, Gateways: gatewayClient, Routes: routes}, gatewayapi.Inputs{
 		Gateways: inputs.Gateways, Services: inputs.Services, Proxies: inputs.Proxies.Informer(), Attachments: inputs.Attachments.Informer(),
 		Configs: inputs.Configs, Filters: inputs.Filters, Policies: inputs.Policies,
 		Endpoints:  inputs.Labelled.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),
-		Bindings: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
-			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = gatewayapi.LabelAttached })).
-			Rbac().V1().RoleBindings().Informer(),
+		Bindings:   attached.RoleBindings().Informer(), ClusterBindings: clusterBindings,
+		MayWatchCluster: options.Images.Policy.MayWatchCluster,
 	}, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("failed to look after the Gateway API: %w", err)

@@ -44,6 +44,11 @@ func TestIngressPermissions(t *testing.T) {
 	expectPermissions(t, granted["Role"], preflight.GatewayPermissions)
 }
 
+// TestClusterWatchPermissions: so it does for those that artifacts/cluster-watch grants it.
+func TestClusterWatchPermissions(t *testing.T) {
+	expectPermissions(t, grantedIn(t, "artifacts/cluster-watch/role.yaml")["ClusterRole"], preflight.ClusterWatchPermissions)
+}
+
 // grantedIn returns the permissions that the roles of a file grant, by kind of role.
 func grantedIn(t *testing.T, file string) map[string][]string {
 	t.Helper()

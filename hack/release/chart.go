@@ -19,9 +19,10 @@ var chartFiles embed.FS
 
 // options are files of artifacts that the chart has if a value says so.
 var options = map[string][]string{
-	"networkPolicy": {"network-policies/operator.yaml"},
-	"gatewayClass":  {"gateway-api/gatewayclass.yaml"},
-	"monitoring":    {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
+	"networkPolicy":           {"network-policies/operator.yaml"},
+	"gatewayClass":            {"gateway-api/gatewayclass.yaml"},
+	"monitoring":              {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
+	"clusterWatch.namespaces": {"cluster-watch/role.yaml"},
 }
 
 // values are what the chart's values are by default.

@@ -16,7 +16,8 @@ const (
 
 // fields are what takes more than an expression: a list that goes on, and fields that are there if a value is.
 var fields = strings.NewReplacer(
-	"- MORE-FLAGS\n", "{{- range .Values.flags }}\n        - {{ . | quote }}\n        {{- end }}\n",
+	"- MORE-FLAGS\n", "{{- if .Values.clusterWatch.namespaces }}\n        - -cluster-watch-namespaces="+
+		"{{ range $i, $name := .Values.clusterWatch.namespaces }}{{ if $i }},{{ end }}{{ $name }}{{ end }}\n        {{- end }}\n        {{- range .Values.flags }}\n        - {{ . | quote }}\n        {{- end }}\n",
 	"LABELS: OPTIONAL\n", "{{- with .Values.labels }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n",
 	"imagePullSecrets: OPTIONAL\n", "{{- with .Values.imagePullSecrets }}\n      imagePullSecrets: {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
 	"priorityClassName: OPTIONAL\n", "{{- with .Values.priorityClassName }}\n      priorityClassName: {{ . | quote }}\n      {{- end }}\n",

@@ -4,8 +4,8 @@
 // controls a ReplicaSet. What the objects mean is decided in internal/source/gatewayapi, which the agents use, too.
 // Here it is found out what the proxies run, and everything is written:
 //
-//   - our Gateways, and where the objects are that belong to them (status.attachments),
-//   - RoleBindings in those namespaces, by which the agents may read them,
+//   - our Gateways, and a GatewayAttachment for each namespace with objects that belong to them,
+//   - RoleBindings in those namespaces, or ClusterRoleBindings, by which the agents may read them,
 //   - the status of classes, Gateways, ListenerSets, routes and policies.
 //
 // Informers tell which objects changed. A route, a RouteFilter, a policy, a Service and a report of a proxy cost what

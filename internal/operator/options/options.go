@@ -78,6 +78,8 @@ func Parse(arguments []string, logs *flag.FlagSet) (Options, error) {
 		return o, fmt.Errorf(`invalid value "%v" for flag -resync: it must not be negative`, o.Resync)
 	case o.Namespace != "" && o.IngressNamespace != "":
 		return o, errors.New("the flags -namespace and -ingress-namespace exclude each other: Ingresses are served in all namespaces")
+	case o.Namespace != "" && len(o.Images.Policy.ClusterWatch) > 0:
+		return o, errors.New("the flags -namespace and -cluster-watch-namespaces exclude each other: the Gateway API is served in all namespaces")
 	}
 	return o, o.checkNames()
 }

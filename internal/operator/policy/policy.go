@@ -12,14 +12,16 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	appv1 "gateway/api/app/v1"
 )
 
-// Policy is what is allowed. The zero value allows everything but ports of nodes.
+// Policy is what is allowed. The zero value allows everything but ports of nodes, and to watch the cluster.
 type Policy struct {
 	ServiceTypes, ServiceAnnotations, LoadBalancerClasses, PodPlacement List
 	HostPorts                                                           Ports
+	ClusterWatch                                                        Namespaces
 }
 
 // The names of the flags.
@@ -29,6 +31,7 @@ const (
 	loadBalancerClasses = "allowed-load-balancer-classes"
 	podPlacement        = "allowed-pod-placement"
 	hostPorts           = "allowed-host-ports"
+	clusterWatch        = "cluster-watch-namespaces"
 )
 
 // AddFlags adds the flags for p.
@@ -43,6 +46,36 @@ func (p *Policy) AddFlags(flags *flag.FlagSet) {
 		"topologySpreadConstraints, priorityClassName, and kind for DaemonSets. Default: all. If another is set, the pods stay as they are")
 	flags.Var(&p.HostPorts, hostPorts, "`ports` of the nodes that Gateways may take by spec.pods.hostPorts, such as 80,443. Default: none. "+
 		"With a listener on another port, the pods stay as they are. Who may take any port, may take those of kubelet and the API server")
+	flags.Var(&p.ClusterWatch, clusterWatch, "`namespaces` whose Gateways may have spec.watch Cluster. Default: none. Whoever may create pods "+
+		"there can read the routes, policies, Services and EndpointSlices of all namespaces. It takes the permissions in artifacts/cluster-watch")
+}
+
+// Namespaces are those whose Gateways may do something.
+type Namespaces []string
+
+// String returns the namespaces as they are given in a flag.
+func (n *Namespaces) String() string {
+	if n == nil {
+		return ""
+	}
+	return strings.Join(*n, ",")
+}
+
+// Set reads the namespaces from a flag.
+func (n *Namespaces) Set(text string) error {
+	*n = nil
+	for name := range strings.SplitSeq(text, ",") {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return fmt.Errorf("%q is no namespace: write names like infra,edge", name)
+		}
+		*n = append(*n, name)
+	}
+	return nil
+}
+
+// MayWatchCluster reports whether the proxies of a Gateway are to watch all namespaces, and may.
+func (p *Policy) MayWatchCluster(gateway *appv1.Gateway) bool {
+	return gateway.Spec.Watch == appv1.WatchCluster && slices.Contains(p.ClusterWatch, gateway.Namespace)
 }
 
 // List are the allowed values. A * at the end of a value stands for any rest. Nil allows everything.

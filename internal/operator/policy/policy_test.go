@@ -8,10 +8,40 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
 )
+
+func TestMayWatchCluster(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flag, watch string
+		want        bool
+	}{
+		"by default":        {"", "Cluster", false},
+		"allowed":           {"infra,web", "Cluster", true},
+		"another namespace": {"infra", "Cluster", false},
+		"not asked for":     {"web", "Namespaces", false},
+	} {
+		var p Policy
+		flags := flag.NewFlagSet("", flag.ContinueOnError)
+		p.AddFlags(flags)
+		if test.flag != "" {
+			if err := flags.Parse([]string{"-cluster-watch-namespaces=" + test.flag}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gateway := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "web"}, Spec: appv1.GatewaySpec{Watch: appv1.WatchMode(test.watch)}}
+		if got := p.MayWatchCluster(gateway); got != test.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+	if err := new(Namespaces).Set("infra, web"); err == nil || err.Error() != `" web" is no namespace: write names like infra,edge` {
+		t.Errorf("got %v", err)
+	}
+}
 
 func TestCheck(t *testing.T) {
 	t.Parallel()

@@ -113,6 +113,11 @@ func replacing(of ...string) (all []Permission) {
 	return all
 }
 
+// ClusterWatchPermissions are what the operator needs, besides, to let Gateways watch the cluster.
+var ClusterWatchPermissions = []Permission{
+	{"rbac.authorization.k8s.io", "clusterrolebindings", []string{"get", "list", "watch", "create", "patch", "delete"}},
+}
+
 // Options say where the operator is going to work.
 type Options struct {
 	// Server is the URL of the API server, for messages.
@@ -123,6 +128,8 @@ type Options struct {
 	LeaseNamespace string
 	// IngressNamespace is where the Gateways for Ingresses are; "" if none are served.
 	IngressNamespace string
+	// ClusterWatch says that Gateways may watch the cluster.
+	ClusterWatch bool
 }
 
 // Await returns why the operator cannot work, nil if it can, once the API server answers or ctx is cancelled. It waits
@@ -164,6 +171,15 @@ func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 	}
 	if len(missing) > 0 {
 		return missingError(missing, "artifacts/rbac")
+	}
+	if options.ClusterWatch {
+		missing, err := denied(ctx, kube, metav1.NamespaceAll, ClusterWatchPermissions)
+		switch {
+		case err != nil:
+			return explain(err, options)
+		case len(missing) > 0:
+			return missingError(missing, "artifacts/cluster-watch")
+		}
 	}
 	if options.IngressNamespace != "" {
 		forAll, err := denied(ctx, kube, metav1.NamespaceAll, IngressPermissions)

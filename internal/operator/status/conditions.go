@@ -49,8 +49,9 @@ const (
 	ReasonApplyFailed        = "ApplyFailed"
 )
 
-// The reasons of the conditions Shadow and UnreachableRules.
+// The reasons of the conditions Shadow, UnreachableRules and ClusterWatch, beside NotAllowed and Pending.
 const (
+	ReasonClusterWatch     = "ClusterWatch"
 	ReasonShadow           = "Shadow"
 	ReasonUnreachableRules = "UnreachableRules"
 )

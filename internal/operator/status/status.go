@@ -40,6 +40,8 @@ type Observed struct {
 	Refused []string
 	// Reports are what carries the Gateway's label, whoever wrote it.
 	Reports []*appv1.GatewayProxy
+	// MayWatchCluster says that the proxies may watch all namespaces, if they are to.
+	MayWatchCluster bool
 	// Failure is what keeps the children from being as they should; nil if they are.
 	Failure *ChildFailure
 }
@@ -98,10 +100,32 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 		}
 		conditions = append(conditions, isTrue(appv1.ConditionUnreachableRules, ReasonUnreachableRules, list(rules)))
 	}
+	if gateway.Spec.Watch == appv1.WatchCluster {
+		conditions = append(conditions, checkClusterWatch(gateway, observed.MayWatchCluster, observed.Reports))
+	}
 	for _, c := range conditions {
 		at.set(&status.Conditions, gateway.Status.Conditions, c)
 	}
 	return status
+}
+
+// checkClusterWatch reports whether the proxies watch all namespaces. Those of a Gateway without objects of the Gateway
+// API watch their own in any case.
+func checkClusterWatch(gateway *appv1.Gateway, mayWatch bool, reports []*appv1.GatewayProxy) condition {
+	if !mayWatch {
+		return isFalse(appv1.ConditionClusterWatch, ReasonNotAllowed, fmt.Sprintf("the proxies watch namespaces, because -cluster-watch-namespaces of "+
+			"the operator does not have %s: ask the administrator to add it, or remove spec.watch", gateway.Namespace))
+	}
+	behind := 0
+	for _, report := range reports {
+		if report.Status.Gateway.UID == gateway.UID && report.Status.Watch != appv1.WatchCluster {
+			behind++
+		}
+	}
+	if behind > 0 && gateway.Status.Attachments != nil {
+		return isFalse(appv1.ConditionClusterWatch, ReasonPending, fmt.Sprintf("%d proxies watch namespaces by now", behind))
+	}
+	return isTrue(appv1.ConditionClusterWatch, ReasonClusterWatch, "the proxies watch all namespaces")
 }
 
 // Changed reports whether the Gateway's status differs from computed in what the operator owns. Conditions of other

@@ -125,8 +125,11 @@ func permission(who, where, group, resource, names, verb string) string {
 }
 
 // deletable is what the garbage collector cannot delete: RoleBindings in other namespaces than their Gateway, and our
-// Gateways for Gateways of the Gateway API that have another class by now.
-var deletable = map[string]bool{"operator rbac.authorization.k8s.io/rolebindings": true, "operator app.example.com/gateways": true}
+// Gateways for Gateways of the Gateway API that have another class by now. Of others, it would be too late.
+var deletable = map[string]bool{
+	"operator rbac.authorization.k8s.io/rolebindings": true, "operator app.example.com/gateways": true,
+	"operator app.example.com/gatewayattachments": true,
+}
 
 // expectHarmless checks what no permission of anybody may be.
 func expectHarmless(t *testing.T, line string) {
