@@ -211,8 +211,8 @@ func (p *plane) resolveConflicts() {
 // with one of these, which may be itself, and one of the others.
 type rivals map[rival][]*listener
 
-// rival is what a listener may have in common with those that it conflicts with: how the protocol of a port is spoken, or
-// the hostname.
+// rival is what a listener may have in common with those that it conflicts with: how the protocol of a port is spoken,
+// or the hostname.
 type rival struct {
 	port     int32
 	protocol gatewayv1.ProtocolType
