@@ -200,7 +200,7 @@ rows() {
             for ((i = 4; i + 1 < ${#words[@]}; i += 2)); do row+=", ${words[i]} ${words[i + 1]}"; done
             echo "$row |"
             ;;
-        FAIL* | --- | panic* | *_test.go:*)
+        FAIL* | --- | panic* | *.go:[0-9]*:)
             echo "${words[*]}"
             [[ ${words[0]} == *: ]] || failed=1
             ;;
