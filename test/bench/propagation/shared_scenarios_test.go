@@ -195,14 +195,14 @@ func (s *shared) awaitLive(b *testing.B, want effect) {
 	for i, p := range s.pods {
 		at := p.in(s.world)
 		testenv.Eventually(b, time.Minute, fmt.Sprintf("pod %d runs %+v", i, want), func(ctx context.Context) error {
-			begin := time.Now()
-			for time.Since(begin) < time.Second {
-				if got, err := at.ask(ctx, want); err != nil || got == want.answer {
+			var got string
+			for begin := time.Now(); time.Since(begin) < time.Second; time.Sleep(poll) {
+				var err error
+				if got, err = at.ask(ctx, want); err != nil || got == want.answer {
 					return err
 				}
-				time.Sleep(poll)
 			}
-			return fmt.Errorf("it has another answer; it reports %s", s.report(b, i))
+			return fmt.Errorf("it answers %q; it reports %s", got, s.report(b, i))
 		})
 	}
 }
