@@ -102,6 +102,7 @@ func newShared(b *testing.B, build string) *shared {
 		w.build = peerProgram(build)
 		applyCRDs(b, filepath.Join(w.build, "artifacts", "crd"))
 	case "cluster-wide":
+		server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(b), "artifacts", "cluster-watch"))
 		flags = append(flags, "-cluster-watch-namespaces="+w.namespace)
 	}
 	s.program(b, "./cmd/gateway-agent") // it is not built while the time is taken
