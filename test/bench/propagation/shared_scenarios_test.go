@@ -54,12 +54,13 @@ func refused(b *testing.B) float64 {
 	return metric(serverMetrics(b), "apiserver_flowcontrol_rejected_requests_total")
 }
 
-// reportRefused reports how many of a scenario's requests were refused.
+// reportRefused reports how many of a scenario's requests were refused. Where none may be, all fails, but the scenario's
+// figures are printed.
 func (s *shared) reportRefused(b *testing.B, number float64) {
 	b.Helper()
 	b.ReportMetric(number, "429s")
 	if number > 0 && !s.mayRefuse {
-		b.Errorf("the API server answered %.0f requests with 429: Too Many Requests", number)
+		s.b.Errorf("%s: the API server answered %.0f requests with 429: Too Many Requests", b.Name(), number)
 	}
 }
 
