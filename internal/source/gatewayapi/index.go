@@ -189,9 +189,12 @@ func (x *Index) touchTargets(policy *appv1.BackendPolicy) {
 	}
 }
 
-// Renew takes in an object that differs in its version alone.
+// Renew takes in an object that differs in its version alone. If a route differs in more, that is not lost: it counts as
+// changed.
 func (x *Index) Renew(id Object, object metav1.Object) {
-	if before := x.routes[id]; before != nil {
+	if before := x.routes[id]; before != nil && identity(before.Object) != identity(object) {
+		x.changed[id] = object
+	} else if before != nil {
 		_, status := RouteParts(object)
 		before.Object, before.parents = object, status.Parents
 	}

@@ -15,7 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/testtier"
 )
@@ -157,6 +160,34 @@ func (w *edited) edit() string {
 		w.index.Replace(w.objects())
 	}
 	return fmt.Sprintf("%s, only replaced: %t", strings.Join(what, ", "), alone)
+}
+
+// TestRenewLosesNoEdit: a route of another generation that passes for another version is translated all the same.
+func TestRenewLosesNoEdit(t *testing.T) {
+	route := func(generation int64, path string) *gatewayv1.HTTPRoute {
+		return &gatewayv1.HTTPRoute{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "a", UID: "a", Generation: generation},
+			Spec: gatewayv1.HTTPRouteSpec{
+				CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Group: ptr.To[gatewayv1.Group](appv1.GroupName), Name: "shop"}}},
+				Rules:           []gatewayv1.HTTPRouteRule{{Matches: []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Value: &path}}}}},
+			},
+		}
+	}
+	own := &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop"},
+		Spec:       appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}}},
+	}
+	objects := gatewayapi.AttachedTo(own, nil)
+	objects.AddAttached(route(1, "/one"))
+	index, id, edited := gatewayapi.NewIndex(objects), gatewayapi.Object{Kind: "HTTPRoute", Namespace: "web", Name: "a"}, route(2, "/two")
+	index.Result()
+	index.Renew(id, edited)
+	index.Change(id, edited)
+	for _, got := range index.Result().For(own).Routes.All() {
+		if path := got.Rules[0].Matches[0].Path; path != "/two" {
+			t.Errorf("the path is %s", path)
+		}
+	}
 }
 
 // TestWatchedKindsAreIncremental: an edit of an object that agents watch costs what it changes, except for kinds that
