@@ -23,8 +23,8 @@ type assumed struct {
 	names     []string
 }
 
-// assume adds what the objects of a team need and have not in the files: if there is no Gateway, those that routes name,
-// and routes for RouteFilters and BackendPolicies that none of the files has. It returns what was assumed.
+// assume adds what the objects of a team need and the files lack: if there is no Gateway, those that routes name, and
+// routes for RouteFilters and BackendPolicies that none of the files has. It returns what was assumed.
 func (c *contents) assume(namespace string) ([]string, error) {
 	if len(c.own)+len(c.objects.Gateways) > 0 {
 		return nil, nil

@@ -90,7 +90,7 @@ func explainOne(ctx context.Context, err error, server string) string {
 	case apierrors.IsBadRequest(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return fmt.Sprintf("the API server%s does not understand the request: check whether its address has to begin with https", server)
 	case IsUnknownKind(err):
-		return fmt.Sprintf("the API server%s does not know Gateways: install the CRD with \"kubectl apply -f artifacts/crd\"", server)
+		return fmt.Sprintf("the API server%s does not know Gateways: install the CRDs with \"kubectl apply --server-side -f install.yaml\"", server)
 	}
 	return oneLine(err.Error())
 }

@@ -26,8 +26,8 @@ var (
 	aboutField = regexp.MustCompile(`\b(?:spec\.)?((?:rules|targetRefs|parentRefs|backends|infrastructure|hostnames)\b[\w\[\].]*\w)\b`)
 )
 
-// Describe returns a message about a part of a Gateway, with the Gateway, the file and the line if they are known, and the
-// object that is meant by one that is not there.
+// Describe returns a message about a part of a Gateway, with the Gateway, the file and the line if they are known, and
+// the object that is meant by one that is not there.
 func (s *Site) Describe(message string) string {
 	hint := ""
 	if match := noObject.FindStringSubmatch(message); match != nil {

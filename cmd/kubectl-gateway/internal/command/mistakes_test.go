@@ -45,7 +45,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// mistaken returns a file with changes, each of which ends with a line of one dot: lines with - give way to those with +.
+// mistaken returns a file with changes, each of which ends with a line of one dot: lines with - give way to those with
+// +.
 func mistaken(t *testing.T, base, edits string) string {
 	t.Helper()
 	content, err := os.ReadFile("testdata/mistakes-" + base + ".yaml")

@@ -349,7 +349,8 @@ func TestAbsentPrograms(t *testing.T) {
 	}
 }
 
-// TestHelpers: a program that is on the PATH runs beside HAProxy, with the files of the Gateway. One that ends is named.
+// TestHelpers: a program that is on the PATH runs beside HAProxy, with the files of the Gateway. One that ends is
+// named.
 func TestHelpers(t *testing.T) {
 	dir := t.TempDir()
 	program := func(name, commands string) {
