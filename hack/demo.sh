@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Shows a Gateway at work: a cluster if none is given, the operator, the example, requests through it, a change of its
-# split. The cluster is that of DEMO_KUBECONFIG, or else one of kind, where kind and docker are there, or else a
+# Shows a Gateway at work: a cluster if none is given, the Gateway API, the operator, the example, requests through it, an
+# edit of its HTTPRoute. The cluster is that of DEMO_KUBECONFIG, or else one of kind, where kind and docker are there, or else a
 # one-node Kubernetes that is started here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
-example=artifacts/examples/shop.yaml
+example=artifacts/gateway-api/demo.yaml
+backends=artifacts/examples/shop.yaml
 host=shop.example.com
 
 main() {
@@ -40,24 +41,40 @@ tell_what_takes_long() {
 kubectl() { hack/kubectl.sh "$@"; }
 
 deploy() {
+    install_gateway_api
     say "Deploying the operator from artifacts/"
     make --no-print-directory -s deploy
-    say "Applying $example"
-    sed "s|gateway-echo:dev|${ECHO_IMG:-gateway-echo:dev}|" "$example" | kubectl apply --server-side --force-conflicts -f -
+    kubectl apply --server-side -f artifacts/gateway-api/gatewayclass.yaml
+    say "Applying $example, and its backends"
+    only_backends | kubectl apply --server-side --force-conflicts -f -
+    kubectl apply --server-side --force-conflicts -f "$example"
     say "Waiting until the Gateway is Programmed: every ready proxy runs its latest generation"
     local applied=$EPOCHREALTIME
     for deployment in echo-v1 echo-v2; do
         kubectl -n shop rollout status "deployment/$deployment" --timeout=120s
     done
-    kubectl -n shop wait gateways.app.example.com/shop --for=condition=Programmed --timeout=120s
+    kubectl -n shop wait gateways.gateway.networking.k8s.io/shop --for=condition=Programmed --timeout=120s
     kubectl -n shop rollout status deployment/shop-gateway --timeout=120s
     echo "Ready $(seconds_since "$applied") s after kubectl apply returned."
+}
+
+# install_gateway_api installs the CRDs of the Gateway API's standard channel, unless the cluster has some.
+install_gateway_api() {
+    [[ -z $(kubectl get crd httproutes.gateway.networking.k8s.io --ignore-not-found -o name) ]] || return 0
+    say "Installing the CRDs of the Gateway API"
+    need_go
+    kubectl apply --server-side -f "$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard"
+}
+
+# only_backends prints the objects of $backends but for the Gateway of our own kind, with the image that was built.
+only_backends() {
+    awk -v RS='---\n' '!/\nkind: Gateway\n/ {print "---"; print}' "$backends" | sed "s|gateway-echo:dev|${ECHO_IMG:-gateway-echo:dev}|"
 }
 
 # reach_gateway sets $address: the Gateway's own where the node is this machine, else a forwarded port.
 reach_gateway() {
     if [[ $cluster == node ]]; then
-        address=$(kubectl -n shop get gateways.app.example.com shop -o 'jsonpath={.status.addresses[0].value}')
+        address=$(kubectl -n shop get gateways.gateway.networking.k8s.io shop -o 'jsonpath={.status.addresses[0].value}')
         return
     fi
     # Not the function: killing its subshell would leave the program running.
@@ -76,10 +93,11 @@ send_requests() {
         sleep 0.1
     done
     show shop.example.com /
-    show shop.example.com /beta/checkout
-    show status.example.com /status
-    show status.example.com /nothing-here
+    for _ in 1 2 3; do show shop.example.com /login; done
     show elsewhere.example.com /
+    echo
+    echo "The namespace team has its hostname by a ListenerSet:"
+    show team.example.com /
     local answers
     answers=$(curl -s -H "Host: $host" "http://$address/?request=[1-500]")
     echo
@@ -103,23 +121,20 @@ show() {
 }
 
 report() {
-    say "The Gateway, its events, status and pods"
-    kubectl -n shop get gateways.app.example.com shop
+    say "The Gateway, its ListenerSet, the status of the HTTPRoute, and the pods"
+    kubectl -n shop get gateways.gateway.networking.k8s.io shop
     echo
-    kubectl -n shop get events --field-selector involvedObject.kind=Gateway \
-        -o 'custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message'
+    kubectl -n team get listenersets
     echo
-    kubectl -n shop get gateways.app.example.com shop \
-        -o 'go-template={{range .status.conditions}}{{printf "%-14s %-6s %s\n" .type .status .message}}{{end}}'
-    echo
-    kubectl -n shop get gatewayproxies
+    kubectl -n shop get httproute shop \
+        -o 'go-template={{range .status.parents}}{{range .conditions}}{{printf "%-14s %-6s %s\n" .type .status .message}}{{end}}{{end}}'
     echo
     kubectl -n shop get pods -o wide
 }
 
 # change_split sends everything to v2 and prints how long v1 still answered.
 change_split() {
-    say "Changing the split to 0 to 100 with kubectl patch, while asking who answers"
+    say "Editing the HTTPRoute's split to 0 to 100 with kubectl patch, while asking who answers"
     local answers begin patched last
     answers=$(mktemp)
     (
@@ -129,12 +144,12 @@ change_split() {
         done
     ) &
     begin=$EPOCHREALTIME
-    kubectl -n shop patch gateways.app.example.com shop --type=json -p '[
-        {"op": "replace", "path": "/spec/routes/0/rules/0/backendRefs/0/weight", "value": 0},
-        {"op": "replace", "path": "/spec/routes/0/rules/0/backendRefs/1/weight", "value": 100}]'
+    kubectl -n shop patch httproute shop --type=json -p '[
+        {"op": "replace", "path": "/spec/rules/0/backendRefs/0/weight", "value": 0},
+        {"op": "replace", "path": "/spec/rules/0/backendRefs/1/weight", "value": 100}]'
     patched=$EPOCHREALTIME
-    kubectl -n shop wait gateways.app.example.com/shop --timeout=30s \
-        --for=jsonpath='{.status.conditions[?(@.type=="Programmed")].observedGeneration}'="$(kubectl -n shop get gateways.app.example.com shop -o 'jsonpath={.metadata.generation}')"
+    kubectl -n shop wait httproute/shop --timeout=30s \
+        --for=jsonpath='{.status.parents[0].conditions[?(@.type=="Programmed")].observedGeneration}'="$(kubectl -n shop get httproute shop -o 'jsonpath={.metadata.generation}')"
     last=$(awk '$2 == "v1" {t = $1} END {printf "%.6f", t}' "$answers")
     echo "Requests sent meanwhile: $(wc -l <"$answers"), not answered by v1 or v2: $(grep -cv ' v[12]$' "$answers" || true)"
     if awk "BEGIN {exit !($last > $patched)}"; then
@@ -153,7 +168,7 @@ how_to_go_on() {
     echo "  export KUBECONFIG=$KUBECONFIG"
     [[ $cluster == node ]] || echo "  hack/kubectl.sh -n shop port-forward service/shop-gateway ${address##*:}:80 &"
     cat <<TEXT
-  hack/kubectl.sh -n shop edit gateways.app.example.com shop
+  hack/kubectl.sh -n shop edit httproute shop
   hack/kubectl.sh -n shop logs deployment/shop-gateway -c haproxy -f
   curl -H 'Host: $host' http://$address/
 To remove everything:
@@ -161,7 +176,7 @@ TEXT
     case $cluster in
     node) echo "  hack/cluster/cluster.sh down" ;;
     kind) echo "  kind delete cluster --name $kind_name" ;;
-    given) echo "  hack/kubectl.sh delete -f $example && make undeploy uninstall" ;;
+    given) echo "  hack/kubectl.sh delete -f $example -f $backends && make undeploy uninstall" ;;
     esac
 }
 
