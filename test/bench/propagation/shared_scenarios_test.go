@@ -54,8 +54,8 @@ func refused(b *testing.B) float64 {
 	return metric(serverMetrics(b), "apiserver_flowcontrol_rejected_requests_total")
 }
 
-// reportRefused reports how many of a scenario's requests were refused. Where none may be, all fails, but the figures of
-// the scenario are printed.
+// reportRefused reports how many of a scenario's requests were refused. Where none may be, the whole benchmark fails,
+// but the scenario's figures are printed.
 func (s *shared) reportRefused(b *testing.B, number float64) {
 	b.Helper()
 	b.ReportMetric(number, "429s")
