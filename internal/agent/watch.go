@@ -204,8 +204,8 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	}
 }
 
-// followNamespace watches exactly these resources of a namespace, and its Services and EndpointSlices. Of a resource, it
-// watches the one object of a name, or all if the name is empty.
+// followNamespace watches exactly these resources of a namespace, and its Services and EndpointSlices. Of a resource,
+// it watches the one object of a name, or all if the name is empty.
 func (w *watcher) followNamespace(namespace string, resources map[string]string) {
 	wanted := map[string]string{resourceServices: "", resourceSlices: ""}
 	maps.Copy(wanted, resources)

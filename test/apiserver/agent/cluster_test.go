@@ -141,8 +141,8 @@ func attach(t *testing.T, gateway *appv1.Gateway, team string) {
 	must(t, err)
 }
 
-// expectWatch waits until the pod reports how it watches. A pod that may not watch the cluster tries again more and more
-// seldom, up to once a minute.
+// expectWatch waits until the pod reports how it watches. A pod that may not watch the cluster tries again more and
+// more seldom, up to once a minute.
 func expectWatch(t *testing.T, want appv1.WatchMode) {
 	t.Helper()
 	testenv.Eventually(t, 2*time.Minute, fmt.Sprint("watches by ", want), func(ctx context.Context) error {
