@@ -63,10 +63,19 @@ func BenchmarkShared(b *testing.B) {
 				run := func(name string, scenario func(b *testing.B)) {
 					b.Run(fmt.Sprintf("namespaces=%d/pods=%s/%s", s.namespaces, number, name), scenario)
 				}
-				run("started-together", func(b *testing.B) { s.start(b, added) })
+				run("started-together", func(b *testing.B) {
+					b.Helper()
+					s.start(b, added)
+				})
 				run("idle", s.idle)
-				run("edits", func(b *testing.B) { s.edits(b, false) })
-				run("edits-with-churn", func(b *testing.B) { s.edits(b, true) })
+				run("edits", func(b *testing.B) {
+					b.Helper()
+					s.edits(b, false)
+				})
+				run("edits-with-churn", func(b *testing.B) {
+					b.Helper()
+					s.edits(b, true)
+				})
 				run("replaced-with-churn", s.replace)
 				run("API-server-killed", s.killServer)
 			}
