@@ -102,6 +102,17 @@ func ready(started *atomic.Pointer[health.Check]) health.Check {
 	}
 }
 
+// fill fills the caches of Controllers until ctx ends.
+func fill(ctx context.Context, controller *Controller, routes *gatewayapi.Controller, ingresses *ingress.Controller) {
+	controller.Fill(ctx)
+	if ingresses != nil {
+		go ingresses.Fill(ctx)
+	}
+	if routes != nil {
+		routes.Fill(ctx)
+	}
+}
+
 // operate creates Controllers, and lets them work while this process leads. It sets in started the check of their
 // caches.
 func operate(
@@ -118,10 +129,11 @@ func operate(
 	if err != nil {
 		return err
 	}
-	if err := preflight.Await(ctx, leaseClient, gatewayClient, preflight.Options{
-		Server: config.Host, Namespace: options.Namespace, LeaseNamespace: options.LeaseNamespace(), IngressNamespace: options.IngressNamespace,
-		ClusterWatch: len(options.Images.Policy.ClusterWatch) > 0,
-	}); err != nil || ctx.Err() != nil {
+	needs := preflight.Options{
+		Server: config.Host, Namespace: options.Namespace, LeaseNamespace: options.LeaseNamespace(),
+		IngressNamespace: options.IngressNamespace, ClusterWatch: len(options.Images.Policy.ClusterWatch) > 0,
+	}
+	if err := preflight.Await(ctx, leaseClient, gatewayClient, needs); err != nil || ctx.Err() != nil {
 		return err
 	}
 	reconnect.Configure(config)
@@ -152,15 +164,7 @@ func operate(
 	// The caches are filled before there is a lease, too: whoever takes over does so at once.
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	go func() {
-		controller.Fill(watching)
-		if ingresses != nil {
-			go ingresses.Fill(watching)
-		}
-		if routes != nil {
-			routes.Fill(watching)
-		}
-	}()
+	go fill(watching, controller, routes, ingresses)
 	work := func(ctx context.Context) { workOn(ctx, controller, routes, ingresses, options.Workers) }
 	if !options.LeaderElect {
 		work(ctx)

@@ -11,7 +11,7 @@ import (
 const (
 	// startsAtOnce is how many lists and watches of a resource the API server may not have answered. All pods of a Gateway
 	// are one user for it, and it refuses requests of a user who has hundreds of them.
-	startsAtOnce = 8
+	startsAtOnce = 4
 	// silence is how long a watch may bring nothing, not even one of the bookmarks that the API server sends each minute.
 	silence = 3 * time.Minute
 )

@@ -42,8 +42,8 @@ type placed struct {
 	index int
 	route *model.Route
 	form  *form
-	// bucket is where it is. by takes all its requests; nil: nobody does. owner is the listener that gets them; "": its own
-	// does.
+	// bucket is where it is. by takes all its requests; nil: nobody does. owner is the listener that gets them; "": its
+	// own does.
 	bucket *bucket
 	by     *placed
 	owner  string

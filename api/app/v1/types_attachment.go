@@ -31,7 +31,7 @@ const MaxMounted = 256
 // the namespace of that Gateway, is named GATEWAY.NAMESPACE, and goes with the Gateway. The operator writes it, with
 // its status in one piece, and nobody else does. The agents watch the namespace if it is Bound. Which of the objects
 // count, and what they mean, the agents find out for themselves.
-type GatewayAttachment struct {
+type GatewayAttachment struct { //nolint:kubeapilinter // the operator writes spec and status in one piece
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
 	// +optional

@@ -30,7 +30,8 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	}
 }
 
-// TestManyNamespaces: each has a small object, and a RoleBinding that cannot be made keeps one of them from nothing else.
+// TestManyNamespaces: each has a small object, and a RoleBinding that cannot be made keeps one of them from nothing
+// else.
 func TestManyNamespaces(t *testing.T) {
 	const many = 100
 	f := newFixture(t, shop)

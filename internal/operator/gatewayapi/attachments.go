@@ -225,8 +225,8 @@ func (l leftOut) problem() string {
 	return fmt.Sprintf("the Gateway mounts %d %s for namespace %s already: remove some, or use another Gateway", appv1.MaxMounted, l.kind, l.namespace)
 }
 
-// bounded returns the part of what a namespace needs that there is room for, and says what is left out. What was mounted
-// before keeps its place.
+// bounded returns the part of what a namespace needs that there is room for, and says what is left out. What was
+// mounted before keeps its place.
 func bounded(told, wanted appv1.GatewayAttachmentSpec, left map[leftOut]bool) (appv1.GatewayAttachmentSpec, string) {
 	var omitted []string
 	within := func(kind string, before, refs []appv1.ObjectReference) []appv1.ObjectReference {
@@ -254,8 +254,8 @@ func filter[E any](list []E, keep func(E) bool) []E {
 	return slices.DeleteFunc(slices.Clone(list), func(e E) bool { return !keep(e) })
 }
 
-// noteLeft notes what the pods of a Gateway do not mount. If that is something else than before, all statuses are looked
-// at.
+// noteLeft notes what the pods of a Gateway do not mount. If that is something else than before, all statuses are
+// looked at.
 func (c *Controller) noteLeft(gateway *appv1.Gateway, left map[leftOut]bool) {
 	name := nameOf(gateway)
 	if maps.Equal(left, c.left[name]) {

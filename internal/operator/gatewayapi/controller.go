@@ -59,8 +59,8 @@ type Inputs struct {
 	Filters              appinformers.RouteFilterInformer
 	Policies             appinformers.BackendPolicyInformer
 	Namespaces, Bindings cache.SharedIndexInformer
-	// ClusterBindings is run by Fill, too. It is nil if no Gateway may watch the cluster. MayWatchCluster reports which may
-	// and want to; nil: none.
+	// ClusterBindings is run by Fill, too. It is nil if no Gateway may watch the cluster. MayWatchCluster reports which
+	// may and want to; nil: none.
 	ClusterBindings cache.SharedIndexInformer
 	MayWatchCluster func(*appv1.Gateway) bool
 }

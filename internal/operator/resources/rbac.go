@@ -23,9 +23,9 @@ func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApply
 }
 
 // DesiredRole is all that the agents may do in the namespace: read their own Gateway and GatewayAttachments, report in
-// GatewayProxies, read Services and EndpointSlices, and read the objects of the Gateway API that belong to the Gateway. RBAC cannot limit
-// the names of created objects: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's ClusterRole must
-// contain all of these permissions, or the API server does not let it grant them.
+// GatewayProxies, read Services and EndpointSlices, and read the objects of the Gateway API that belong to the Gateway.
+// RBAC cannot limit the names of created objects: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's
+// ClusterRole must contain all of these permissions, or the API server does not let it grant them.
 func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 	role := rbacv1ac.Role(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).

@@ -37,8 +37,8 @@ func KindOf(resource string) string {
 	return ""
 }
 
-// claim is something that the objects of a namespace need of a data plane: a resource there, a ConfigMap or a Secret with
-// users, which is in the namespace of the data plane, or somebody who verifies names or looks at requests.
+// claim is something that the objects of a namespace need of a data plane: a resource there, a ConfigMap or a Secret
+// with users, which is in the namespace of the data plane, or somebody who verifies names or looks at requests.
 type claim struct{ kind, namespace, name string }
 
 // The kinds of claims.
@@ -243,9 +243,9 @@ func (t *translator) selectedLabels(p *plane, namespace string) labels.Set {
 	return selected
 }
 
-// Attached returns what agents are told of the namespaces that have objects of the Gateway API for a Gateway of our own,
-// by name: by those of its GatewayAttachments that are Bound, and by its status as long as an operator of an earlier
-// release wrote it.
+// Attached returns what agents are told of the namespaces that have objects of the Gateway API for a Gateway of our
+// own, by name: by those of its GatewayAttachments that are Bound, and by its status as long as an operator of an
+// earlier release wrote it.
 func Attached(own *appv1.Gateway, attachments iter.Seq[*appv1.GatewayAttachment]) map[string]appv1.GatewayAttachmentSpec {
 	all := map[string]appv1.GatewayAttachmentSpec{}
 	if old := own.Status.Attachments; old != nil {

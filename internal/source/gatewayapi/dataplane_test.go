@@ -238,7 +238,7 @@ func TestTLSOfConfigs(t *testing.T) {
 
 // TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, and all listeners take PROXY
 // headers if it says so, at the operator and at the agents, which see it in our own Gateway.
-func TestFiltersOfConfigs(t *testing.T) {
+func TestFiltersOfConfigs(t *testing.T) { //nolint:funlen // one story
 	config := &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{MaxRequestBytes: ptr.To[int64](10), ProxyProtocol: appv1.ProxyProtocolAny, Filters: []appv1.RuleFilter{
 		{Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "auth", Port: 443}}},
 		{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}},
@@ -300,7 +300,8 @@ func TestFiltersOfConfigs(t *testing.T) {
 	if got := resolved(); got != "GatewayConfig: filters: there is no Service team/gone" {
 		t.Errorf("got %q, want a Service that is not there", got)
 	}
-	config.Spec.Filters[0] = appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: []appv1.AddressRange{"300.0.0.0/8"}}}
+	noRange := &appv1.ClientAddress{Deny: []appv1.AddressRange{"300.0.0.0/8"}}
+	config.Spec.Filters[0] = appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: noRange}
 	if got := resolved(); got != "GatewayConfig: filters: clientAddress.deny[0] is no range of addresses: write one such as 10.0.0.0/8 or fd00::/8" {
 		t.Errorf("got %q, want a range that is none", got)
 	}

@@ -189,8 +189,8 @@ func (x *Index) touchTargets(policy *appv1.BackendPolicy) {
 	}
 }
 
-// Renew takes in an object that differs in its version alone. If a route differs in more, that is not lost: it counts as
-// changed.
+// Renew takes in an object that differs in its version alone. If a route differs in more, that is not lost: it counts
+// as changed.
 func (x *Index) Renew(id Object, object metav1.Object) {
 	if before := x.routes[id]; before != nil && identity(before.Object) != identity(object) {
 		x.changed[id] = object

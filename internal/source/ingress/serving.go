@@ -17,5 +17,6 @@ const (
 	AnnotationOpen = "app.example.com/open"
 )
 
-// Kinds are what Ingresses become, Gateways first: without them, the operator leaves the other objects of a class alone.
+// Kinds are what Ingresses become, Gateways first: without them, the operator leaves the other objects of a class
+// alone.
 var Kinds = strings.Fields("Gateway GatewayConfig ListenerSet HTTPRoute TLSRoute RouteFilter BackendPolicy BackendTLSPolicy ReferenceGrant")

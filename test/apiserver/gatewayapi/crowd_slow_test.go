@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/test/internal/testenv"
@@ -33,8 +34,8 @@ spec:
   listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]
 `
 
-// TestCrowd: a Gateway gets more namespaces than a list would have room for. A RoleBinding of somebody else keeps one of
-// them out. The Gateway may watch the cluster, so there is one ClusterRoleBinding, which goes with the wish.
+// TestCrowd: a Gateway gets more namespaces than a list would have room for. A RoleBinding of somebody else keeps one
+// of them out. The Gateway may watch the cluster, so there is one ClusterRoleBinding, which goes with the wish.
 func TestCrowd(t *testing.T) {
 	const many = 1010
 	root := testenv.MustRoot(t)
@@ -57,17 +58,7 @@ func TestCrowd(t *testing.T) {
 		Group: ptr.To(gatewayv1.Group(appv1.GroupName)), Kind: ptr.To(gatewayv1.Kind("Gateway")), Namespace: ptr.To(gatewayv1.Namespace("crowd")), Name: "shop",
 	}
 	begin := time.Now()
-	workqueue.ParallelizeUntil(t.Context(), 16, many, func(i int) {
-		name := fmt.Sprintf("crowd-%04d", i)
-		if i != 7 {
-			if _, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-				t.Error(err)
-			}
-		}
-		if _, err := api.GatewayV1().HTTPRoutes(name).Create(t.Context(), newRoute(name, "web", parent, "/"+name, service("api")), metav1.CreateOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	createCrowd(t, api, parent, many)
 	created := time.Now()
 	var out string
 	testenv.Eventually(t, 4*time.Minute, "all namespaces are attached", func(ctx context.Context) error {
@@ -104,4 +95,20 @@ func TestCrowd(t *testing.T) {
 	_, err = server.App.AppV1().Gateways("crowd").Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"watch":"Namespaces"}}`), metav1.PatchOptions{})
 	must(t, err)
 	expectClusterBinding("no ClusterRoleBinding", false)
+}
+
+// createCrowd makes namespaces with one route each. One namespace is there.
+func createCrowd(t *testing.T, api routesclient.Interface, parent gatewayv1.ParentReference, many int) {
+	t.Helper()
+	workqueue.ParallelizeUntil(t.Context(), 16, many, func(i int) {
+		name := fmt.Sprintf("crowd-%04d", i)
+		if i != 7 {
+			if _, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := api.GatewayV1().HTTPRoutes(name).Create(t.Context(), newRoute(name, "web", parent, "/"+name, service("api")), metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 }

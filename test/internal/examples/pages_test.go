@@ -33,8 +33,8 @@ var elsewhere = map[string]string{
 	"kubectl -n shop get httproute api ":                      "needs Flagger",
 }
 
-// TestCommandsOfPages: what tutorials, how-tos and pages with steps tell to run in blocks "sh" is run by TestRequests, as a command of an
-// example, or no test can do it. Those in blocks "sh cluster" are run by TestPlugin.
+// TestCommandsOfPages: what tutorials, how-tos and pages with steps tell to run in blocks "sh" is run by TestRequests,
+// as a command of an example, or no test can do it. Those in blocks "sh cluster" are run by TestPlugin.
 func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")

@@ -209,8 +209,9 @@ func TestNeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(content)) {
-			_, text, ok := strings.Cut(line, "@"+filtered+" ")
-			if text, ok = strings.CutSuffix(text, "\" \\\n"); !ok {
+			_, text, _ := strings.Cut(line, "@"+filtered+" ")
+			text, ok := strings.CutSuffix(text, "\" \\\n")
+			if !ok || text == "" {
 				continue
 			}
 			expectNeeds(t, text, texts)

@@ -129,6 +129,7 @@ func blocksOf(t *testing.T, page string) []*block {
 
 // send sends the requests, and returns how many there are.
 func (b *block) send(t *testing.T) int {
+	t.Helper()
 	if len(b.requests) == 0 {
 		return 0
 	}
@@ -188,7 +189,8 @@ func (r *shownRequest) send(t *testing.T, ports map[int32]int32) string {
 	return string(text)
 }
 
-// parse reads arguments of curl, as a shell passes them. It returns the PROXY header that comes before the request, too.
+// parse reads arguments of curl, as a shell passes them. It returns the PROXY header that comes before the request,
+// too.
 func (r *shownRequest) parse(t *testing.T) (request *http.Request, proxyHeader string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "", nil)
