@@ -81,9 +81,10 @@ both() {
 # other_units runs the unit tests of all modules but the first.
 other_units() {
     local module failed=
-    # These two ask the plugin hundreds of questions, each of which compiles schemas: with the race detector, that takes
-    # four minutes.
+    # These ask hundreds of questions, each of which compiles schemas or tries all rules of a WAF: with the race detector,
+    # that takes minutes.
     unit_tests cmd/kubectl-gateway ./internal/command ./internal/try || failed=1
+    unit_tests cmd/gateway-waf ./internal/engine || failed=1
     for module in cmd/kubectl-gateway cmd/gateway-login cmd/gateway-waf test examples/clients hack/cluster/image; do
         units "$module" || failed=1
     done
@@ -115,7 +116,7 @@ go_test() { go test -vet=off -ldflags='-s -w' "$@"; }
 # unit_packages MODULE: prints the packages whose tests need no API server, each with what it imports. internal/load
 # sends as much as it can, and fails where answers are late, as they are beside other tests.
 unit_packages() {
-    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest |/kubectl-gateway/internal/(command|try) '
+    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest |/kubectl-gateway/internal/(command|try) |/gateway-waf/internal/engine '
     [[ ${#slow[@]} == 0 ]] || others+='|/soak ' # which then needs a node
     (cd "$1" && go list "${slow[@]}" -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}' ./...) | awk -v others="$others" '$0 !~ others'
 }

@@ -15,6 +15,7 @@ import (
 
 // noExample are the fields without an example, by the beginning of their path, with the reason.
 var noExample = map[string]string{
+	"watch": "it is for Gateways with routes of many namespaces",
 	"listeners[].allowedRoutes.namespaces.from":                              "no route attaches yet",
 	"listeners[].allowedRoutes.kinds[].group":                                "no route attaches yet",
 	"listeners[].allowedRoutes.kinds[].kind":                                 "no route attaches yet",
@@ -89,7 +90,8 @@ func TestEveryValue(t *testing.T) {
 
 // noValue are fields, or fields with a value, of which not every value needs an example, with the reason.
 var noValue = map[string]string{
-	"routes[].rules[].matches[].method":                      "one is like another",
+	"watch":                             "no example has it",
+	"routes[].rules[].matches[].method": "one is like another",
 	"routes[].rules[].filters[].cors.allowMethods[]":         "one is like another",
 	"routes[].rules[].filters[].requestRedirect.statusCode":  "one is like another",
 	"routes[].rules[].retry.codes[]":                         "one is like another",

@@ -91,7 +91,7 @@ func TestNoCRD(t *testing.T) {
 		return nil
 	}
 	testenv.Eventually(t, soon, "the CRD is gone", gone)
-	expectCannotStart(t, nil, []string{"-kubeconfig=" + server.Kubeconfig}, "does not know BackendPolicies, GatewayConfigs, GatewayProxies, Gateways, RouteFilters: install the CRDs")
+	expectCannotStart(t, nil, []string{"-kubeconfig=" + server.Kubeconfig}, "does not know BackendPolicies, GatewayAttachments, GatewayConfigs, GatewayProxies, Gateways, RouteFilters: install the CRDs")
 	server.Kubectl(t, "apply", "--server-side", "-f", crd)
 	server.Kubectl(t, "wait", "--for=condition=Established", "-f", crd)
 	testenv.Eventually(t, soon, "the CRD is back", func(ctx context.Context) error {

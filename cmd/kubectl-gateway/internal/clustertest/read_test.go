@@ -141,7 +141,7 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 `
 	clitest.Run(t, gateway("plain", routes)+withTLS("tls", "one")+authority("one", one)+services, "apply", "-n", namespace, "-f", "-").Want(t, 0)
 	const backend, lost = "+    default-server ssl verify required ca-file ", "-    server 10.0.0.1_8443"
-	const frontend, listener = "+frontend 443 ", " verify required] !*"
+	const frontend, listener = "+frontend 443 ", "+443/* +"
 	for _, test := range []struct {
 		name, file     string
 		wants, without []string
