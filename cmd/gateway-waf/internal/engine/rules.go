@@ -164,7 +164,7 @@ func (r *Request) isPlain() bool {
 		return isASCII && plainCharacters.contains(has)
 	}
 	return len(r.Body) == 0 && isPlain(r.URI) && !slices.ContainsFunc(r.Headers, func(header Header) bool {
-		return header.Name == "cookie" && !isPlain(header.Value)
+		return strings.EqualFold(header.Name, "cookie") && !isPlain(header.Value)
 	})
 }
 

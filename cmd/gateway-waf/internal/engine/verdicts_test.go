@@ -165,7 +165,7 @@ func TestGeneratedVerdicts(t *testing.T) {
 		}
 		return text.String()
 	}
-	// asPlain leaves out what no plain request has, from half of all.
+	// asPlain leaves out what no plain request has.
 	asPlain := func(text string) string {
 		return strings.Map(func(r rune) rune {
 			if one, isASCII := lettersOf(string(r)); isASCII && plainCharacters.contains(one) {
@@ -175,13 +175,17 @@ func TestGeneratedVerdicts(t *testing.T) {
 		}, text)
 	}
 	escape := strings.NewReplacer(" ", "+", "%", "%25", "&", "%26", "\n", "%0a", "\r", "%0d", "\x00", "%00", "#", "%23")
-	for range map[bool]int{false: 80, true: 100_000}[testtier.All] {
-		make := func() string { return escape.Replace(text()) }
-		if random.IntN(2) == 0 {
-			make = func() string { return strings.ReplaceAll(asPlain(text()), " ", "+") }
+	// part returns a part of a request, of plain characters alone in most.
+	part := func() string {
+		if random.IntN(8) == 0 {
+			return escape.Replace(text())
 		}
-		r := &Request{Method: "GET", URI: "/" + make() + "?" + make() + "=" + make() + "&q=" + make(), Version: "HTTP/1.1", Client: "192.0.2.1", Headers: []Header{
-			{"host", "shop.example.com"}, {"user-agent", "Mozilla/5.0 (X11; Linux x86_64)"}, {"accept", "*/*"}, {"cookie", make() + "=" + make() + "; s=" + make()},
+		return strings.ReplaceAll(asPlain(text()), " ", "+")
+	}
+	for range map[bool]int{false: 150, true: 100_000}[testtier.All] {
+		r := &Request{Method: "GET", URI: "/" + part() + "?" + part() + "=" + part() + "&q=" + part(), Version: "HTTP/1.1", Client: "192.0.2.1", Headers: []Header{
+			{"host", "shop.example.com"}, {"user-agent", "Mozilla/5.0 (X11; Linux x86_64)"}, {"accept", "*/*"},
+			{[]string{"cookie", "Cookie"}[random.IntN(2)], part() + "=" + part() + "; s=" + part()},
 		}}
 		if random.IntN(4) == 0 {
 			r.Headers = append(r.Headers, Header{[]string{"referer", "x-a", "user-agent"}[random.IntN(3)], asPlain(text())})
@@ -243,3 +247,22 @@ type unremembered struct{}
 
 func (unremembered) Do(_ string, read func() (any, error)) (any, error) { return read() }
 func (unremembered) Release(uint64)                                     {}
+
+// TestIsPlain: a request is plain only if all that rules for plain requests do not look at is plain.
+func TestIsPlain(t *testing.T) {
+	for want, requests := range map[bool][]Request{
+		true: {
+			{URI: "/a/b.js?q=red+shoes&page=2;a"}, {URI: "/", Headers: []Header{{"cookie", "a=1; b=GA1.2"}, {"referer", "<a>"}}},
+		},
+		false: {
+			{URI: "/%61"}, {URI: "/?q='"}, {URI: "/é"}, {URI: "/", Body: []byte("a")}, {URI: "/", Headers: []Header{{"cookie", "a=<"}}},
+			{URI: "/", Headers: []Header{{"Cookie", "a=<"}}}, {URI: "/", Headers: []Header{{"cookie", "a=1"}, {"cookie", "b=("}}},
+		},
+	} {
+		for _, r := range requests {
+			if r.isPlain() != want {
+				t.Errorf("%+v: want %t", r, want)
+			}
+		}
+	}
+}
