@@ -162,7 +162,7 @@ func Change(before, desired, running ir.Config, settled bool) Plan {
 	return plan
 }
 
-// addAuthorities adds files that HAProxy does not have. Others stay until the next reload.
+// addAuthorities adds files that HAProxy does not have. Others stay until the next reload: see keepsMany.
 func (p *Plan) addAuthorities(desired, running ir.Config) {
 	p.After.Authorities = running.Authorities
 	for name, content := range desired.Authorities {
@@ -244,7 +244,29 @@ func reloadReason(desired, running ir.Config) string {
 			return ir.ReloadCertificates
 		}
 	}
+	if keepsMany(desired.Authorities, running.Authorities) {
+		return ir.ReloadCertificates
+	}
 	return ""
+}
+
+// HAProxy keeps CA certificates that nobody uses any more until the next reload. There is one beyond so many files, or
+// bytes: otherwise, edits would take ever more memory.
+const (
+	mostUnused      = 32
+	mostUnusedBytes = 4 << 20
+)
+
+// keepsMany reports whether HAProxy keeps too much that is not desired.
+func keepsMany(desired, running map[string][]byte) bool {
+	unused, size := 0, 0
+	for name, content := range running {
+		if _, ok := desired[name]; !ok {
+			unused++
+			size += len(content)
+		}
+	}
+	return unused > mostUnused || size > mostUnusedBytes
 }
 
 // canChangeList reports whether commands can change a list. HAProxy keeps the first line of one that is not strict.

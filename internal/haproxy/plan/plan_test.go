@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strconv"
 	"testing"
 
 	"gateway/internal/haproxy/ir"
@@ -36,6 +37,41 @@ func TestDiffOfCertificates(t *testing.T) {
 				t.Errorf("Diff says %q for a reload, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestUnusedAuthorities: CA certificates that nobody uses any more take a reload once they are many.
+func TestUnusedAuthorities(t *testing.T) {
+	config := func(first, last int, content []byte) ir.Config {
+		of := ir.Config{Sections: []ir.Section{{Header: "global"}}, Authorities: map[string][]byte{}}
+		for i := first; i < last; i++ {
+			of.Authorities[strconv.Itoa(i)] = content
+		}
+		return of
+	}
+	small, large := []byte("a"), make([]byte, 1<<20)
+	for name, test := range map[string]struct {
+		running ir.Config
+		want    string
+	}{
+		"some":       {config(0, 33, small), ""},
+		"many":       {config(0, 34, small), ir.ReloadCertificates},
+		"large ones": {config(0, 6, large), ir.ReloadCertificates},
+	} {
+		if got := plan.Diff(config(0, 1, small), test.running).Reload; got != test.want {
+			t.Errorf("%s: Diff says %q for a reload, want %q", name, got, test.want)
+		}
+	}
+	running, reloads := config(0, 1, small), 0
+	for i := range 100 {
+		next := plan.Diff(config(i, i+1, small), running)
+		if running = next.After; next.Reload != "" {
+			reloads++
+			running = config(i, i+1, small)
+		}
+	}
+	if reloads != 3 || len(running.Authorities) > 34 {
+		t.Errorf("100 edits took %d reloads, and %d files are kept", reloads, len(running.Authorities))
 	}
 }
 
