@@ -16,7 +16,7 @@ type Problem struct {
 	RouteKind, Route, Listener string
 
 	Reason Reason
-	// Message is a sentence for the author of the object. Nothing parses it.
+	// Message is a sentence for the author of the object. Only kubectl-gateway reads it again, to find the line of a file.
 	Message string
 }
 
