@@ -351,7 +351,7 @@ func (w *watcher) versions() Versions {
 			switch {
 			case share.isCore():
 				continue
-			case share.counts && len(share.pending) > 0: // it waits
+			case share.counts && (len(share.pending) > 0 || share.of.refusals > 0): // it waits, which holds up no other
 				one.last = share.version
 			case share.counts:
 				one.last, one.seen = share.version, share.of.version

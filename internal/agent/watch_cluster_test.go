@@ -110,3 +110,35 @@ func TestWatchingTheCluster(t *testing.T) {
 	each("", list)
 	expect("of all again", appv1.WatchCluster, 5, true)
 }
+
+// TestARefusedNamespaceHoldsUpNoOther: a pod that may not read a namespace any more reports the others as before.
+func TestARefusedNamespaceHoldsUpNoOther(t *testing.T) {
+	r := newGuardRig()
+	gateway := &appv1.Gateway{}
+	gateway.Namespace, gateway.Name, gateway.UID, gateway.Generation = namespace, r.name, "uid-1", 1
+	_ = r.gateways.Replace([]any{gateway}, "1")
+	_ = r.attachments.Replace([]any{newAttachment(gateway, "one", "1"), newAttachment(gateway, "other", "1")}, "1")
+	r.look()
+	upTo := func(version, but string) Versions {
+		for place, of := range r.watches {
+			if place.namespace != but {
+				_ = of.Replace([]any{}, version)
+			}
+		}
+		_ = r.gateways.Replace([]any{gateway}, version)
+		_ = r.attachments.Replace([]any{newAttachment(gateway, "one", "1"), newAttachment(gateway, "other", "1")}, version)
+		_, _, versions, _ := r.look()
+		return versions
+	}
+	if got := upTo("10", ""); got.Base != "10" || len(got.Exceptions) > 0 {
+		t.Errorf("at first, it reports %+v", got)
+	}
+	r.share("one", testRoutes).of.refused(forbidden(testRoutes))
+	got := upTo("20", "one")
+	if line := got.Exceptions; got.Base != "20" || len(line) != 1 || line[0].Namespace != "one" || versionOf(line[0].ResourceVersion) > 10 {
+		t.Errorf("with one that is refused, it reports %+v", got)
+	}
+	if got := upTo("30", ""); got.Base != "30" || len(got.Exceptions) > 0 {
+		t.Errorf("at last, it reports %+v", got)
+	}
+}
