@@ -11,6 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	source "gateway/internal/source/gatewayapi"
 )
 
 // TestGatewaysTakeTurns: one with many namespaces does not hold up another one.
@@ -77,6 +78,52 @@ func TestAListIsReplaced(t *testing.T) {
 	if list := f.ownGateway("web", "shop").Status.Attachments; list != nil || len(f.list(roleBindings)) != 0 {
 		t.Errorf("the list is %+v, the RoleBindings are %+v", list, f.list(roleBindings))
 	}
+}
+
+// TestRoutesStayProgrammedDuringAnUpgrade: an operator and agents of an earlier release ran them. An edit is Programmed
+// once these agents run it.
+func TestRoutesStayProgrammedDuringAnUpgrade(t *testing.T) {
+	f := newFixture(t, shop)
+	f.put(other)
+	f.settle()
+	f.program("web", "shop")
+	f.settle()
+	list := applyappv1.Attachments()
+	for _, object := range f.list(ownKind("GatewayAttachment")) {
+		spec := object.(*appv1.GatewayAttachment).Spec
+		list.WithNamespaces(applyappv1.AttachedNamespace().WithName(spec.Namespace).WithResources(spec.Resources...).WithSince("7"))
+		f.remove(ownKind("GatewayAttachment"), "web", object.GetName())
+	}
+	_, err := f.own.AppV1().Gateways("web").ApplyStatus(t.Context(),
+		applyappv1.Gateway("shop", "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force)
+	must(t, err)
+	report := func(since string) {
+		t.Helper()
+		f.program("web", "shop")
+		old := f.list(ownKind("GatewayProxy"))[0].(*appv1.GatewayProxy)
+		lines := []appv1.ProxiedResource{
+			{Resource: "attachments", Namespace: "web", ResourceVersion: since},
+			{Resource: "gateways", Namespace: "web", ResourceVersion: old.Status.ResourceVersion},
+			{Resource: "httproutes", Namespace: "team", ResourceVersion: old.Status.ResourceVersion},
+		}
+		old.Status.Watch, old.Status.ResourceVersion, old.Status.Resources = "", "", lines
+		f.putObject(ownKind("GatewayProxy"), old)
+		f.settle()
+	}
+	f.controller.index, f.controller.compilers, f.controller.versions = nil, nil, map[source.Object]*version{}
+	expect := func(want string) {
+		t.Helper()
+		f.expectConditions(routeKind("HTTPRoute"), "team", "api", "parents[0] Programmed="+want)
+	}
+	report("7")
+	expect("True Programmed")
+	f.put(strings.Replace(other, "/team}", "/other}", 1))
+	f.settle()
+	expect("False Pending: not all proxies run it yet")
+	report("6")
+	expect("False Pending: not all proxies watch namespace team yet")
+	report("7")
+	expect("True Programmed")
 }
 
 // TestAGatewayThatWatchesTheCluster has one ClusterRoleBinding. It has no RoleBindings once all its pods watch the

@@ -15,6 +15,9 @@ import (
 	source "gateway/internal/source/gatewayapi"
 )
 
+// resourceList is what reports of agents of an earlier release call the list in the status of a Gateway.
+const resourceList = "attachments"
+
 // Missing returns what not all proxies of a data plane run yet of the needs of an object, "" if they run all of it. An
 // object that was live stays so: new proxies begin with the present objects.
 func (o *observed) Missing(plane source.Parent, needs source.Needs) string {
@@ -62,13 +65,23 @@ func (o *observed) isAttached(plane source.Parent, object source.Object, needs s
 	if object.Kind == "Gateway" { // they watch theirs without being told
 		return true
 	}
-	attachment, version := o.attachment(plane, object.Namespace)
-	if attachment == nil || !slices.Contains(attachment.Spec.Resources, resourceOfKind(object.Kind)) ||
-		!meta.IsStatusConditionTrue(attachment.Status.Conditions, appv1.ConditionBound) {
-		return false
+	isAttached := func(resources []string, labels map[string]string, resource, version string) bool {
+		if !slices.Contains(resources, resourceOfKind(object.Kind)) {
+			return false
+		}
+		isSelected := object != needs.Object || needs.Labels == nil || maps.Equal(labels, needs.Labels)
+		return isKnown || isSelected && (version == "" || o.has(plane, resource, o.own[plane].Namespace, version))
 	}
-	isSelected := object != needs.Object || needs.Labels == nil || maps.Equal(attachment.Spec.Labels, needs.Labels)
-	return isKnown || isSelected && o.has(plane, proxypod.ResourceAttachments, attachment.Namespace, version)
+	if own := o.own[plane]; own != nil && own.Status.Attachments != nil { // agents of an earlier release follow it
+		for _, listed := range own.Status.Attachments.Namespaces {
+			if listed.Name == object.Namespace && isAttached(listed.Resources, listed.Labels, resourceList, listed.Since) {
+				return true
+			}
+		}
+	}
+	attachment, version := o.attachment(plane, object.Namespace)
+	return attachment != nil && meta.IsStatusConditionTrue(attachment.Status.Conditions, appv1.ConditionBound) &&
+		isAttached(attachment.Spec.Resources, attachment.Spec.Labels, proxypod.ResourceAttachments, version)
 }
 
 // attachment returns the GatewayAttachment of a namespace at a data plane, and the version by which it arrived; nil:
