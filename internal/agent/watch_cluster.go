@@ -12,7 +12,8 @@ const (
 	// startsAtOnce is how many lists and watches of a resource the API server may not have answered. All pods of a Gateway
 	// are one user for it, and it refuses requests of a user who has hundreds of them.
 	startsAtOnce = 4
-	// silence is how long a watch may bring nothing, not even one of the bookmarks that the API server sends each minute.
+	// silence is how long a watch may bring nothing, not even one of the bookmarks that the API server sends each minute,
+	// and how long a request may have no answer.
 	silence = 3 * time.Minute
 )
 
@@ -85,11 +86,15 @@ func (w *watcher) mode() appv1.WatchMode {
 }
 
 // turn waits until the API server has answered earlier requests, and returns what to call after its answer. A resource
-// that it does not answer for holds up no other.
-func (o *watched) turn(ctx context.Context) (func(), error) {
+// that it does not answer for holds up no other, and a request without an answer ends after a while.
+func (o *watched) turn(ctx context.Context, end context.CancelFunc) (func(), error) {
 	select {
 	case o.turns <- struct{}{}:
-		return func() { <-o.turns }, nil
+		unanswered := o.w.clock.AfterFunc(silence, end)
+		return func() {
+			unanswered.Stop()
+			<-o.turns
+		}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

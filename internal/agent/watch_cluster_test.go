@@ -2,10 +2,15 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 )
@@ -38,27 +43,71 @@ func TestSilentWatches(t *testing.T) {
 	expect("soon after", 1)
 }
 
+// TestHungRequestsEnd: requests that the API server never answers end, too, and make way for others.
+func TestHungRequestsEnd(t *testing.T) {
+	r, clock := newGuardRig(), clocktesting.NewFakeClock(time.Unix(1, 0))
+	r.clock = clock
+	r.add(testRoutes)
+	of, asked, ended := r.shares()[testRoutes].of, make(chan struct{}), make(chan error)
+	hang := func(ctx context.Context) error {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	list(of, hungClient{hang})
+	for _, request := range []func() error{
+		func() error {
+			_, err := of.requests.(cache.ListerWithContext).ListWithContext(t.Context(), metav1.ListOptions{})
+			return err
+		},
+		func() error {
+			_, err := of.requests.(cache.WatcherWithContext).WatchWithContext(t.Context(), metav1.ListOptions{})
+			return err
+		},
+	} {
+		go func() { ended <- request() }()
+		<-asked
+		clock.Step(silence + time.Second)
+		if err := <-ended; !errors.Is(err, context.Canceled) || len(of.turns) > 0 {
+			t.Errorf("got %v, %d turns are taken", err, len(of.turns))
+		}
+	}
+}
+
+// hungClient answers nothing.
+type hungClient struct {
+	hang func(ctx context.Context) error
+}
+
+func (c hungClient) List(ctx context.Context, _ metav1.ListOptions) (*gatewayv1.HTTPRouteList, error) {
+	return nil, c.hang(ctx)
+}
+
+func (c hungClient) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+	return nil, c.hang(ctx)
+}
+
 // TestStartsTakeTurns: few requests for a resource are under way at once, and those for another one do not wait.
 func TestStartsTakeTurns(t *testing.T) {
 	r := newGuardRig()
 	services, others := r.shares()[testServices].of, r.shares()[testSlices].of
+	ended, end := context.WithCancel(t.Context())
+	end()
 	var answered func()
 	for range startsAtOnce {
 		var err error
-		if answered, err = services.turn(t.Context()); err != nil {
+		if answered, err = services.turn(t.Context(), end); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := services.turn(ended); err == nil {
+	if _, err := services.turn(ended, end); err == nil {
 		t.Error("one more request is made")
 	}
-	if _, err := others.turn(t.Context()); err != nil {
+	if _, err := others.turn(t.Context(), end); err != nil {
 		t.Error(err)
 	}
 	answered()
-	if _, err := services.turn(t.Context()); err != nil {
+	if _, err := services.turn(t.Context(), end); err != nil {
 		t.Error(err)
 	}
 }

@@ -118,7 +118,9 @@ func list[L runtime.Object](o *watched, client interface {
 	}
 	o.requests = cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			answered, err := o.turn(ctx)
+			ctx, end := context.WithCancel(ctx)
+			defer end()
+			answered, err := o.turn(ctx, end)
 			if err != nil {
 				return nil, err
 			}
@@ -128,12 +130,13 @@ func list[L runtime.Object](o *watched, client interface {
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			answered, err := o.turn(ctx)
+			ctx, end := context.WithCancel(ctx)
+			answered, err := o.turn(ctx, end)
 			if err != nil {
+				end()
 				return nil, err
 			}
 			defer answered()
-			ctx, end := context.WithCancel(ctx)
 			events, err := client.Watch(ctx, narrow(options))
 			if err != nil {
 				end()
