@@ -73,6 +73,12 @@ func TestAListIsReplaced(t *testing.T) {
 		t.Errorf("the list is %+v, the RoleBindings are %+v", list, f.list(roleBindings))
 	}
 
+	f.remove(ownKind("GatewayProxy"), "web", old.Name) // which says nothing about the pod
+	f.settle()
+	if list := f.ownGateway("web", "shop").Status.Attachments; list == nil || len(f.list(roleBindings)) != 1 {
+		t.Errorf("without a report, the list is %+v, the RoleBindings are %+v", list, f.list(roleBindings))
+	}
+
 	f.program("web", "shop") // the pod is replaced
 	f.settle()
 	if list := f.ownGateway("web", "shop").Status.Attachments; list != nil || len(f.list(roleBindings)) != 0 {

@@ -17,6 +17,7 @@ import (
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
+	"gateway/internal/operator/status"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -158,8 +159,11 @@ func parentOfOwn(own *appv1.Gateway) source.Parent {
 	return source.OwnParent(own.Namespace, own.Name)
 }
 
-// watchOf returns how all proxies of a Gateway watch, by their reports: "" if one reads the list in the status.
-func watchOf(gateway *appv1.Gateway, reports []*appv1.GatewayProxy) appv1.WatchMode {
+// watchOf returns how all proxies of a Gateway watch, by their reports: "" if one reads the list in the status, or may.
+func watchOf(gateway *appv1.Gateway, live status.Live, reports []*appv1.GatewayProxy) appv1.WatchMode {
+	if live.Silent {
+		return ""
+	}
 	mode := appv1.WatchCluster
 	for _, report := range reports {
 		switch {

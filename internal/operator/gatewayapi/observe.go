@@ -229,8 +229,8 @@ func (o *observed) addLive(parent source.Parent, own *appv1.Gateway) error {
 	for _, obj := range found {
 		reports = append(reports, obj.(*appv1.GatewayProxy))
 	}
-	o.own[parent] = own
-	o.live[parent], o.watch[parent] = status.LiveOf(own, slices, reports), watchOf(own, reports)
+	o.own[parent], o.live[parent] = own, status.LiveOf(own, slices, reports)
+	o.watch[parent] = watchOf(own, o.live[parent], reports)
 	return nil
 }
 

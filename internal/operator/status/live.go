@@ -12,8 +12,9 @@ import (
 
 // Live is what the proxies of a Gateway run together.
 type Live struct {
-	// Ready is how many of them receive traffic.
-	Ready int
+	// Ready is how many of them receive traffic, and Silent says that one of these has not reported.
+	Ready  int
+	Silent bool
 	// Problems are what any of them reports. Omitted says that there are more; "" if there are none.
 	Problems []appv1.ProxyProblem
 	Omitted  string
@@ -50,6 +51,7 @@ func LiveOf(gateway *appv1.Gateway, endpointSlices []*discoveryv1.EndpointSlice,
 		if !reported && !slices.Contains(proxies.ready, pod) {
 			continue
 		}
+		live.Silent = live.Silent || !reported
 		live.Problems = append(live.Problems, report.Problems...)
 		live.Omitted = cmp.Or(live.Omitted, omittedBy(pod, report))
 		one := proxied{report.ResourceVersion, make(map[resourceOf]string, len(report.Resources))}
