@@ -109,11 +109,10 @@ func (a *attacher) set(wanted map[place]wantedPlace) {
 	for _, obj := range a.attachments.List() {
 		a.queue.Add(placeOfAttachment(obj.(*appv1.GatewayAttachment)))
 	}
-	stores := []cache.Store{a.bindings}
-	if a.clusterBindings != nil {
-		stores = append(stores, a.clusterBindings)
-	}
-	for _, store := range stores {
+	for _, store := range []cache.Store{a.bindings, a.clusterBindings} {
+		if store == nil {
+			continue
+		}
 		for _, obj := range store.List() {
 			a.queue.Add(placeOf(obj.(metav1.Object)))
 		}

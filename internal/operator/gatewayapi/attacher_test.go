@@ -132,8 +132,8 @@ func TestRoutesStayProgrammedDuringAnUpgrade(t *testing.T) {
 	expect("True Programmed")
 }
 
-// TestAGatewayThatWatchesTheCluster has one ClusterRoleBinding. It has no RoleBindings once all its pods watch the
-// cluster, and has them again before the ClusterRoleBinding goes.
+// TestAGatewayThatWatchesTheCluster has one ClusterRoleBinding. It has no RoleBindings while all its pods watch
+// the cluster.
 func TestAGatewayThatWatchesTheCluster(t *testing.T) {
 	f := newFixture(t, shop)
 	f.put(other)

@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/operator/apply"
 	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
 )
@@ -33,23 +35,28 @@ type roleBinding struct {
 	Subjects []rbacv1.Subject
 }
 
+// bindingOf returns what a RoleBinding or ClusterRoleBinding has, nil for none.
+func bindingOf(object any) *roleBinding {
+	switch found := object.(type) {
+	case *rbacv1.RoleBinding:
+		return &roleBinding{found, found.RoleRef, found.Subjects}
+	case *rbacv1.ClusterRoleBinding:
+		return &roleBinding{found, found.RoleRef, found.Subjects}
+	}
+	return nil
+}
+
 // binding returns that of a place as the cache has it, nil if there is none.
 func (a *attacher) binding(p place) *roleBinding {
+	store := a.bindings
 	if p.namespace == "" {
-		if a.clusterBindings != nil {
-			if obj, ok, _ := a.clusterBindings.GetByKey(p.bindingName()); ok { // reading the cache never fails
-				found := obj.(*rbacv1.ClusterRoleBinding)
-				return &roleBinding{found, found.RoleRef, found.Subjects}
-			}
-		}
+		store = a.clusterBindings
+	}
+	if store == nil {
 		return nil
 	}
-	obj, ok, _ := a.bindings.GetByKey(p.namespace + "/" + p.bindingName())
-	if !ok {
-		return nil
-	}
-	found := obj.(*rbacv1.RoleBinding)
-	return &roleBinding{found, found.RoleRef, found.Subjects}
+	object, _, _ := store.GetByKey(cache.NewObjectName(p.namespace, p.bindingName()).String()) // reading the cache never fails
+	return bindingOf(object)
 }
 
 // bind makes the binding of a place as it should be, and reports whether that is done. One of somebody else is left
@@ -75,18 +82,13 @@ func (a *attacher) bind(ctx context.Context, p place, own *appv1.Gateway, isRefu
 // current reports whether a binding that is in no cache lets the agents of a Gateway read. The cache holds only what
 // carries our label, and only what has reached it. So the one of that name may be someone else's, or ours.
 func (a *attacher) current(ctx context.Context, p place, gateway string) (isBound bool, err error) {
-	var found *roleBinding
+	var object metav1.Object
 	if p.namespace == "" {
-		var current *rbacv1.ClusterRoleBinding
-		if current, err = a.Kube.RbacV1().ClusterRoleBindings().Get(ctx, p.bindingName(), metav1.GetOptions{}); err == nil {
-			found = &roleBinding{current, current.RoleRef, current.Subjects}
-		}
+		object, err = a.Kube.RbacV1().ClusterRoleBindings().Get(ctx, p.bindingName(), metav1.GetOptions{})
 	} else {
-		var current *rbacv1.RoleBinding
-		if current, err = a.Kube.RbacV1().RoleBindings(p.namespace).Get(ctx, p.bindingName(), metav1.GetOptions{}); err == nil {
-			found = &roleBinding{current, current.RoleRef, current.Subjects}
-		}
+		object, err = a.Kube.RbacV1().RoleBindings(p.namespace).Get(ctx, p.bindingName(), metav1.GetOptions{})
 	}
+	found := bindingOf(object)
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return false, bindingError(p, err)
@@ -107,28 +109,23 @@ func kindOfBinding(p place) string {
 
 // applyBinding writes a binding, without a subject if there was none before.
 func (a *attacher) applyBinding(ctx context.Context, p place, before *roleBinding) error {
-	version, uid := children.Unwritten, types.UID("")
-	if before != nil {
-		version, uid = before.GetResourceVersion(), before.GetUID()
-	}
-	labels := map[string]string{LabelAttached: "true", proxypod.LabelManagedBy: proxypod.FieldManager}
-	ref := rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole)
 	to := subjectOf(p)
-	subject := rbacv1ac.Subject().WithKind(to.Kind).WithName(to.Name).WithNamespace(to.Namespace)
+	desired := rbacv1ac.RoleBinding(p.bindingName(), p.namespace).
+		WithLabels(map[string]string{LabelAttached: "true", proxypod.LabelManagedBy: proxypod.FieldManager}).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole)).
+		WithResourceVersion(children.Unwritten)
+	if before != nil {
+		desired.WithResourceVersion(before.GetResourceVersion()).WithUID(before.GetUID()).
+			WithSubjects(rbacv1ac.Subject().WithKind(to.Kind).WithName(to.Name).WithNamespace(to.Namespace))
+	}
 	var err error
 	if p.namespace == "" {
-		desired := rbacv1ac.ClusterRoleBinding(p.bindingName()).WithLabels(labels).WithRoleRef(ref).WithResourceVersion(version)
-		if before != nil {
-			desired.WithUID(uid).WithSubjects(subject)
-		}
-		_, err = a.Kube.RbacV1().ClusterRoleBindings().Apply(ctx, desired, force)
-		return err
+		all := apply.From[rbacv1ac.ClusterRoleBindingApplyConfiguration](desired.WithKind(kindCluster))
+		all.Namespace = nil
+		_, err = a.Kube.RbacV1().ClusterRoleBindings().Apply(ctx, all, force)
+	} else {
+		_, err = a.Kube.RbacV1().RoleBindings(p.namespace).Apply(ctx, desired, force)
 	}
-	desired := rbacv1ac.RoleBinding(p.bindingName(), p.namespace).WithLabels(labels).WithRoleRef(ref).WithResourceVersion(version)
-	if before != nil {
-		desired.WithUID(uid).WithSubjects(subject)
-	}
-	_, err = a.Kube.RbacV1().RoleBindings(p.namespace).Apply(ctx, desired, force)
 	return err
 }
 
@@ -138,12 +135,11 @@ func (a *attacher) unbind(ctx context.Context, p place) error {
 	if seen == nil || seen.RoleRef.Name != clusterRole {
 		return nil
 	}
-	var err error
+	remove := a.Kube.RbacV1().RoleBindings(p.namespace).Delete
 	if p.namespace == "" {
-		err = a.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, p.bindingName(), children.Unchanged(seen))
-	} else {
-		err = a.Kube.RbacV1().RoleBindings(p.namespace).Delete(ctx, p.bindingName(), children.Unchanged(seen))
+		remove = a.Kube.RbacV1().ClusterRoleBindings().Delete
 	}
+	err := remove(ctx, p.bindingName(), children.Unchanged(seen))
 	return children.Failed(err, "delete "+kindOfBinding(p), types.NamespacedName{Namespace: p.namespace, Name: p.bindingName()})
 }
 
