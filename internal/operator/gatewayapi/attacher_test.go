@@ -181,3 +181,36 @@ func TestAGatewayThatWatchesTheCluster(t *testing.T) {
 		t.Errorf("after the Gateway, there are %d objects", left)
 	}
 }
+
+// TestAListIsReplacedWithoutRoutes: the last route of a Gateway of our own went during an upgrade.
+func TestAListIsReplacedWithoutRoutes(t *testing.T) {
+	f := newFixture(t, shop)
+	f.put("apiVersion: app.example.com/v1\nkind: Gateway\nmetadata: {namespace: web, name: own}\n" +
+		"spec: {listeners: [{name: http, port: 81, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]}")
+	f.put("apiVersion: v1\nkind: Namespace\nmetadata: {name: team}")
+	f.put("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {namespace: team, name: api}\n" +
+		"spec: {parentRefs: [{group: app.example.com, kind: Gateway, namespace: web, name: own}]}")
+	f.settle()
+	list := applyappv1.Attachments().WithNamespaces(applyappv1.AttachedNamespace().WithName("team"))
+	_, err := f.own.AppV1().Gateways("web").ApplyStatus(t.Context(),
+		applyappv1.Gateway("own", "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force)
+	must(t, err)
+	f.program("web", "own")
+	old := f.list(ownKind("GatewayProxy"))[0].(*appv1.GatewayProxy)
+	old.Status.Watch = ""
+	f.putObject(ownKind("GatewayProxy"), old)
+	f.remove(routeKind("HTTPRoute"), "team", "api")
+	f.settle()
+	expect := func(what string, hasList bool, bindings int) {
+		t.Helper()
+		if list := f.ownGateway("web", "own").Status.Attachments; (list != nil) != hasList || len(f.list(roleBindings)) != bindings {
+			t.Errorf("%s, the list is %+v, the RoleBindings are %+v", what, list, f.list(roleBindings))
+		}
+	}
+	expect("before", true, 1)
+	old = old.DeepCopy()
+	old.Status.Watch = appv1.WatchNamespaces
+	f.putObject(ownKind("GatewayProxy"), old)
+	f.settle()
+	expect("after", false, 0)
+}

@@ -50,7 +50,7 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 			wanted[place{name, namespace}] = wantedPlace{own.Gateway, spec, omitted, namespace != own.Namespace && !isClusterBound, false}
 		}
 		c.noteLeft(own.Gateway, left)
-		errs = append(errs, c.replaceList(ctx, seen, own, wanted))
+		errs = append(errs, c.replaceList(ctx, own.Gateway, wanted))
 	}
 	c.attacher.set(wanted)
 	maps.DeleteFunc(c.left, func(name types.NamespacedName, _ map[leftOut]bool) bool { return !names[name] })
@@ -59,21 +59,25 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 
 // replaceList removes the list that an operator of an earlier release wrote to the status of a Gateway, once no pod
 // needs it. Until then, its namespaces stay readable.
-func (c *Controller) replaceList(ctx context.Context, seen *observed, own attachable, wanted map[place]wantedPlace) error {
+func (c *Controller) replaceList(ctx context.Context, own *appv1.Gateway, wanted map[place]wantedPlace) error {
 	list := own.Status.Attachments
-	switch {
-	case list == nil:
+	if list == nil {
 		return nil
-	case seen.watch[own.parent] != "" && (seen.live[own.parent].Ready > 0 || own.Status.Replicas == 0):
+	}
+	live, watch, err := c.liveOf(own)
+	switch {
+	case err != nil:
+		return err
+	case watch != "" && (live.Ready > 0 || own.Status.Replicas == 0):
 		desired := applyappv1.Gateway(own.Name, own.Namespace).WithResourceVersion(own.ResourceVersion).WithUID(own.UID).
 			WithStatus(applyappv1.GatewayStatus())
 		_, err := c.Gateways.AppV1().Gateways(own.Namespace).ApplyStatus(ctx, desired, force)
-		return children.Failed(err, "remove the attachments of Gateway", nameOf(own.Gateway))
+		return children.Failed(err, "remove the attachments of Gateway", nameOf(own))
 	}
 	for _, namespace := range list.Namespaces {
-		p := place{nameOf(own.Gateway), namespace.Name}
+		p := place{nameOf(own), namespace.Name}
 		if one, ok := wanted[p]; namespace.Name != own.Namespace {
-			one.own, one.isBound, one.isOld = own.Gateway, true, !ok
+			one.own, one.isBound, one.isOld = own, true, !ok
 			wanted[p] = one
 		}
 	}

@@ -232,6 +232,7 @@ func (c *Controller) changeLive(seen *observed, id source.Object) bool {
 	if own == nil {
 		return true
 	}
+	seen.otherBindings = seen.otherBindings || own.Status.Attachments != nil // its pods may not need the list any more
 	for _, parent := range []source.Parent{source.OwnParent(id.Namespace, id.Name), parentOfOwn(own)} {
 		if seen.own[parent] == nil {
 			continue

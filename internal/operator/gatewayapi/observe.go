@@ -212,26 +212,32 @@ func (c *Controller) ownGateway(namespace, name string) *appv1.Gateway {
 }
 
 // addLive adds one of our Gateways, with what its proxies run.
-func (o *observed) addLive(parent source.Parent, own *appv1.Gateway) error {
+func (o *observed) addLive(parent source.Parent, own *appv1.Gateway) (err error) {
+	o.own[parent] = own
+	o.live[parent], o.watch[parent], err = o.controller.liveOf(own)
+	return err
+}
+
+// liveOf returns what the proxies of one of our Gateways run, and how they watch.
+func (c *Controller) liveOf(own *appv1.Gateway) (status.Live, appv1.WatchMode, error) {
 	key := cache.MetaObjectToName(own).String()
-	found, err := o.controller.inputs.Endpoints.GetIndexer().ByIndex(children.IndexOwner, key)
+	found, err := c.inputs.Endpoints.GetIndexer().ByIndex(children.IndexOwner, key)
 	if err != nil {
-		return fmt.Errorf("failed to look up EndpointSlices of Gateway %s: %w", key, err)
+		return status.Live{}, "", fmt.Errorf("failed to look up EndpointSlices of Gateway %s: %w", key, err)
 	}
 	var slices []*discoveryv1.EndpointSlice
 	for _, obj := range found {
 		slices = append(slices, obj.(*discoveryv1.EndpointSlice))
 	}
-	if found, err = o.controller.inputs.Proxies.GetIndexer().ByIndex(children.IndexOwner, key); err != nil {
-		return fmt.Errorf("failed to look up GatewayProxies of Gateway %s: %w", key, err)
+	if found, err = c.inputs.Proxies.GetIndexer().ByIndex(children.IndexOwner, key); err != nil {
+		return status.Live{}, "", fmt.Errorf("failed to look up GatewayProxies of Gateway %s: %w", key, err)
 	}
 	var reports []*appv1.GatewayProxy
 	for _, obj := range found {
 		reports = append(reports, obj.(*appv1.GatewayProxy))
 	}
-	o.own[parent], o.live[parent] = own, status.LiveOf(own, slices, reports)
-	o.watch[parent] = watchOf(own, o.live[parent], reports)
-	return nil
+	live := status.LiveOf(own, slices, reports)
+	return live, watchOf(own, live, reports), nil
 }
 
 func (o *observed) service(namespace, name string) (*corev1.Service, bool) {
