@@ -79,7 +79,7 @@ func ChildName(gateway string) string {
 	return gateway + childSuffix
 }
 
-// GroupOf returns the API group of a resource in status.attachments of a Gateway.
+// GroupOf returns the API group of a resource that agents watch.
 func GroupOf(resource string) string {
 	if resource == ResourceFilters || resource == ResourceBackendPolicies {
 		return appv1.GroupName

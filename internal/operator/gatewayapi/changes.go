@@ -117,7 +117,7 @@ func (c *Controller) takeArrival(id source.Object, object metav1.Object) string 
 // differs reports whether an object differs in what statuses and data planes depend on.
 func differs(kind string, old, new any) bool {
 	switch kind {
-	case kindService, kindProxies, kindBinding, kindCluster:
+	case kindService, kindProxies, kindCluster:
 		return true
 	case kindNamespace:
 		return !maps.Equal(old.(metav1.Object).GetLabels(), new.(metav1.Object).GetLabels())
