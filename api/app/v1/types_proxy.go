@@ -118,10 +118,11 @@ type ProxiedResource struct {
 	// +kubebuilder:validation:MaxLength=63
 	Resource string `json:"resource"`
 
-	// The namespace of the objects. If it is empty, this is about all namespaces that have no entry of their own.
-	// +optional
+	// The namespace of the objects.
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace,omitempty"`
+	Namespace string `json:"namespace"`
 
 	// All objects with this resourceVersion or a lower one are live. 0: the objects have not been listed yet, or may not
 	// be listed.

@@ -32,12 +32,7 @@ type proxied struct {
 
 // has reports whether the proxy runs the objects of a resource and namespace up to a resourceVersion.
 func (p proxied) has(resource, namespace, version string) bool {
-	for _, of := range []resourceOf{{resource, namespace}, {resource: resource}} {
-		if upTo, ok := p.exceptions[of]; ok {
-			return isUpTo(version, upTo)
-		}
-	}
-	return isUpTo(version, p.base)
+	return isUpTo(version, cmp.Or(p.exceptions[resourceOf{resource, namespace}], p.base))
 }
 
 // LiveOf returns what the proxies of a Gateway run. Proxies count if they receive traffic, or have reported and may
