@@ -1649,6 +1649,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: namespace
       type:
         scalar: string
+      default: ""
     - name: resource
       type:
         scalar: string

@@ -11,7 +11,7 @@ package v1
 type ProxiedResourceApplyConfiguration struct {
 	// The resource, such as httproutes.
 	Resource *string `json:"resource,omitempty"`
-	// The namespace of the objects. If it is empty, this is about all namespaces that have no entry of their own.
+	// The namespace of the objects.
 	Namespace *string `json:"namespace,omitempty"`
 	// All objects with this resourceVersion or a lower one are live. 0: the objects have not been listed yet, or may not
 	// be listed.
