@@ -90,6 +90,9 @@ func (w *watcher) mode() appv1.WatchMode {
 func (o *watched) turn(ctx context.Context, end context.CancelFunc) (func(), error) {
 	select {
 	case o.turns <- struct{}{}:
+		o.w.mu.Lock()
+		o.heard = o.w.clock.Now() // nothing comes while it is asked for, and during an outage it is asked for again
+		o.w.mu.Unlock()
 		unanswered := o.w.clock.AfterFunc(silence, end)
 		return func() {
 			unanswered.Stop()

@@ -41,6 +41,19 @@ func TestSilentWatches(t *testing.T) {
 	clock.Step(silence / 2)
 	r.shares()[testSlices].of.UpdateResourceVersion("4")
 	expect("soon after", 1)
+
+	// The API server is away: whatever is asked, there is no answer.
+	for range 3 {
+		clock.Step(silence / 2)
+		for _, resource := range []string{testServices, testSlices} {
+			answered, err := r.shares()[resource].of.turn(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answered()
+		}
+		expect("during an outage", 1)
+	}
 }
 
 // TestHungRequestsEnd: requests that the API server never answers end, too, and make way for others.

@@ -51,7 +51,7 @@ type watched struct {
 	// isMissing says that the API server does not know the resource, refusals how often it refused to list the objects.
 	isListed, isMissing bool
 	refusals            int
-	// end ends the request that brings events, and heard is when the last one came.
+	// end ends the request that brings events, and heard is when the last one came, or was asked for.
 	end   context.CancelFunc
 	heard time.Time
 }
