@@ -51,16 +51,34 @@ func TestManyNamespaces(t *testing.T) {
 		"RoleBinding team-0007/web.shop-gateway exists and does not belong to Gateway shop: delete or rename one of them")
 }
 
+// putList has an operator of an earlier release write a list to the status of a Gateway of our own.
+func (f *fixture) putList(name string, namespaces ...*applyappv1.AttachedNamespaceApplyConfiguration) {
+	f.t.Helper()
+	list := applyappv1.Attachments().WithNamespaces(namespaces...)
+	_, err := f.own.AppV1().Gateways("web").ApplyStatus(f.t.Context(),
+		applyappv1.Gateway(name, "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force)
+	must(f.t, err)
+}
+
+// listInStatus replaces the GatewayAttachments of Gateway shop by what an operator of an earlier release wrote.
+func (f *fixture) listInStatus() {
+	f.t.Helper()
+	var list []*applyappv1.AttachedNamespaceApplyConfiguration
+	for _, object := range f.list(ownKind("GatewayAttachment")) {
+		spec := object.(*appv1.GatewayAttachment).Spec
+		list = append(list, applyappv1.AttachedNamespace().WithName(spec.Namespace).WithResources(spec.Resources...).WithSince("7"))
+		f.remove(ownKind("GatewayAttachment"), "web", object.GetName())
+	}
+	f.putList("shop", list...)
+}
+
 // TestAListIsReplaced: an operator of an earlier release wrote one. It stays while a pod reads it, and so do the
 // permissions in its namespaces.
 func TestAListIsReplaced(t *testing.T) {
 	f := newFixture(t, shop)
 	f.put(other)
 	f.settle()
-	list := applyappv1.Attachments().WithNamespaces(applyappv1.AttachedNamespace().WithName("team"), applyappv1.AttachedNamespace().WithName("web"))
-	_, err := f.own.AppV1().Gateways("web").ApplyStatus(t.Context(),
-		applyappv1.Gateway("shop", "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force)
-	must(t, err)
+	f.putList("shop", applyappv1.AttachedNamespace().WithName("team"), applyappv1.AttachedNamespace().WithName("web"))
 	f.program("web", "shop")
 	old := f.list(ownKind("GatewayProxy"))[0].(*appv1.GatewayProxy)
 	old.Status.Watch = ""
@@ -94,15 +112,7 @@ func TestRoutesStayProgrammedDuringAnUpgrade(t *testing.T) {
 	f.settle()
 	f.program("web", "shop")
 	f.settle()
-	list := applyappv1.Attachments()
-	for _, object := range f.list(ownKind("GatewayAttachment")) {
-		spec := object.(*appv1.GatewayAttachment).Spec
-		list.WithNamespaces(applyappv1.AttachedNamespace().WithName(spec.Namespace).WithResources(spec.Resources...).WithSince("7"))
-		f.remove(ownKind("GatewayAttachment"), "web", object.GetName())
-	}
-	_, err := f.own.AppV1().Gateways("web").ApplyStatus(t.Context(),
-		applyappv1.Gateway("shop", "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force)
-	must(t, err)
+	f.listInStatus()
 	report := func(since string) {
 		t.Helper()
 		f.program("web", "shop")
@@ -191,10 +201,7 @@ func TestAListIsReplacedWithoutRoutes(t *testing.T) {
 	f.put("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {namespace: team, name: api}\n" +
 		"spec: {parentRefs: [{group: app.example.com, kind: Gateway, namespace: web, name: own}]}")
 	f.settle()
-	list := applyappv1.Attachments().WithNamespaces(applyappv1.AttachedNamespace().WithName("team"))
-	_, err := f.own.AppV1().Gateways("web").ApplyStatus(t.Context(),
-		applyappv1.Gateway("own", "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force)
-	must(t, err)
+	f.putList("own", applyappv1.AttachedNamespace().WithName("team"))
 	f.program("web", "own")
 	old := f.list(ownKind("GatewayProxy"))[0].(*appv1.GatewayProxy)
 	old.Status.Watch = ""

@@ -120,9 +120,15 @@ func (c *Controller) attachmentsOf(gateway *appv1.Gateway) []*appv1.GatewayAttac
 	return all
 }
 
-// told returns what the GatewayAttachments of a Gateway say, by namespace.
+// told returns what the GatewayAttachments of a Gateway say, by namespace, and what the list of an earlier release says
+// of others.
 func (c *Controller) told(gateway *appv1.Gateway) map[string]appv1.GatewayAttachmentSpec {
 	all := map[string]appv1.GatewayAttachmentSpec{}
+	if list := gateway.Status.Attachments; list != nil {
+		for _, one := range list.Namespaces {
+			all[one.Name] = appv1.GatewayAttachmentSpec{Namespace: one.Name, Labels: one.Labels, Resources: one.Resources}
+		}
+	}
 	for _, attachment := range c.attachmentsOf(gateway) {
 		if metav1.IsControlledBy(attachment, gateway) {
 			all[attachment.Spec.Namespace] = attachment.Spec

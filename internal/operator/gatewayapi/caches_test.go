@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	appv1 "gateway/api/app/v1"
 )
 
 // startFill fills the caches of a Controller in a bubble of synctest, on an API server that serves some resources of
@@ -163,6 +165,32 @@ func TestNothingIsTakenFromAgentsForAKindThatIsNotListed(t *testing.T) {
 	}
 	f.expectAttached("team web")
 	f.expectConditions(routeKind("HTTPRoute"), "team", "api", "parents[0] Accepted=True Accepted")
+}
+
+// TestAgentsAreToldWhatTheListHas: an upgraded operator begins without a kind that is not listed.
+func TestAgentsAreToldWhatTheListHas(t *testing.T) {
+	f := newFixture(t, shop)
+	f.put(other)
+	f.settle()
+	want := f.told().Resources
+	f.listInStatus()
+	f.program("web", "shop")
+	old := f.list(ownKind("GatewayProxy"))[0].(*appv1.GatewayProxy)
+	old.Status.Watch = ""
+	f.putObject(ownKind("GatewayProxy"), old)
+	f.catchUp()
+	f.controller.stalled["httproutes"], f.controller.index = true, nil
+	must(t, f.controller.informer("httproutes").GetIndexer().Replace(nil, ""))
+	for range 3 {
+		if _, err := f.sync(); err != nil {
+			t.Fatal(err)
+		}
+		f.catchUpKind(ownKind("GatewayAttachment"))
+	}
+	f.expectAttached("team web")
+	if got := f.told().Resources; !slices.Equal(got, want) {
+		t.Errorf("the agents are told of %v, want %v", got, want)
+	}
 }
 
 // TestAGatewayStaysAsItIsForAKindThatIsNotListed: others that do not need the kind are looked after.
