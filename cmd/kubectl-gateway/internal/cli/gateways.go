@@ -64,8 +64,7 @@ func (s *Site) Name() string { return s.Gateway.Namespace + "/" + s.Gateway.Name
 
 // IsProgrammed reports whether every proxy runs the Gateway's generation.
 func IsProgrammed(gateway *appv1.Gateway) bool {
-	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
-	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
+	return Programmed(gateway) == metav1.ConditionTrue
 }
 
 // EachAttached calls f with each object that belongs to the Gateway, and its kind.
@@ -92,6 +91,31 @@ func BadConditions(gateway *appv1.Gateway) []metav1.Condition {
 		}
 	}
 	return bad
+}
+
+// Programmed is the condition of a Gateway, if it is about the latest generation.
+func Programmed(gateway *appv1.Gateway) metav1.ConditionStatus {
+	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
+	if condition == nil || condition.ObservedGeneration != gateway.Generation {
+		return metav1.ConditionUnknown
+	}
+	return condition.Status
+}
+
+// RouteProblems returns what is wrong with a route of a Gateway of our own kind.
+func RouteProblems(gateway *appv1.Gateway, kind string, name appv1.Name) []string {
+	var problems []string
+	for _, route := range gateway.Status.Routes {
+		if route.Kind != kind || route.Name != name {
+			continue
+		}
+		for _, condition := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs} {
+			if found := meta.FindStatusCondition(route.Conditions, condition); found != nil && found.Status != metav1.ConditionTrue {
+				problems = append(problems, found.Message)
+			}
+		}
+	}
+	return problems
 }
 
 // WantedReplicas is how many proxies a Gateway asks for. With a DaemonSet, it is how many there are.

@@ -16,6 +16,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/logs"
 	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
 	"gateway/cmd/kubectl-gateway/internal/render"
+	"gateway/cmd/kubectl-gateway/internal/routes"
 	"gateway/cmd/kubectl-gateway/internal/try"
 	"gateway/cmd/kubectl-gateway/internal/version"
 	"gateway/cmd/kubectl-gateway/internal/wait"
@@ -24,7 +25,7 @@ import (
 // New returns the plugin.
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
-		apply.NewCommand(options), wait.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), render.NewCommand(options),
+		apply.NewCommand(options), wait.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), routes.NewCommand(options), render.NewCommand(options),
 		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), adopt.NewCommand(options), try.NewCommand(options),
 		compare.NewCommand(options), check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/check"
 	"gateway/cmd/kubectl-gateway/internal/cli"
@@ -71,7 +68,7 @@ func routeRows(gateway *appv1.Gateway) []routeRow {
 		backends = slices.Compact(backends)
 		rows = append(rows, routeRow{
 			Kind: shown, Name: string(name), Hostnames: cmp.Or(cli.Some(hosts, maxNames), "*"), Rules: fmt.Sprint(rules),
-			Backends: cmp.Or(cli.Some(backends, maxNames), none), Problems: problemsOf(gateway, kind, name),
+			Backends: cmp.Or(cli.Some(backends, maxNames), none), Problems: cli.RouteProblems(gateway, kind, name),
 		})
 	}
 	for _, route := range spec.Routes {
@@ -98,21 +95,6 @@ func connectionRefs(rules []appv1.ConnectionRule) (refs []appv1.BackendRef) {
 		}
 	}
 	return refs
-}
-
-func problemsOf(gateway *appv1.Gateway, kind string, name appv1.Name) []string {
-	var problems []string
-	for _, route := range gateway.Status.Routes {
-		if route.Kind != kind || route.Name != name {
-			continue
-		}
-		for _, condition := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs} {
-			if found := meta.FindStatusCondition(route.Conditions, condition); found != nil && found.Status != metav1.ConditionTrue {
-				problems = append(problems, found.Message)
-			}
-		}
-	}
-	return problems
 }
 
 // backendRow is a backend of HAProxy, over all proxies.

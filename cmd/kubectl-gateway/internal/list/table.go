@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -108,7 +107,7 @@ func newItem(gateway *appv1.Gateway, routes *int64, problems []string) item {
 	}
 	row := item{
 		Namespace: gateway.Namespace, Name: gateway.Name, Listeners: listeners(spec), Routes: routes, Ready: status.ReadyReplicas,
-		Wanted: cli.WantedReplicas(gateway), Programmed: programmed(gateway), Generation: gateway.Generation, Created: gateway.CreationTimestamp.Time, Problems: problems,
+		Wanted: cli.WantedReplicas(gateway), Programmed: string(cli.Programmed(gateway)), Generation: gateway.Generation, Created: gateway.CreationTimestamp.Time, Problems: problems,
 		isPending: cmp.Or(spec.Service.Type, corev1.ServiceTypeLoadBalancer) == corev1.ServiceTypeLoadBalancer,
 	}
 	if len(status.Addresses) > 0 {
@@ -146,15 +145,6 @@ func listeners(spec *appv1.GatewaySpec) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// programmed is the condition Programmed, if it is about this generation.
-func programmed(gateway *appv1.Gateway) string {
-	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
-	if condition == nil || condition.ObservedGeneration != gateway.Generation {
-		return string(metav1.ConditionUnknown)
-	}
-	return string(condition.Status)
 }
 
 // Problem returns what is wrong with a Gateway, "" if nothing is.

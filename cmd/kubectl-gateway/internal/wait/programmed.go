@@ -44,20 +44,34 @@ type status struct {
 
 // entry is what a controller says of an object at a Gateway.
 type entry struct {
-	ControllerName string             `json:"controllerName"`
-	Conditions     []metav1.Condition `json:"conditions"`
+	ParentRef      gatewayv1.ParentReference `json:"parentRef"`
+	ControllerName string                    `json:"controllerName"`
+	Conditions     []metav1.Condition        `json:"conditions"`
 }
 
-// unprogrammed returns why not every proxy runs the latest generation of an object, "" if all do.
-func unprogrammed(object *unstructured.Unstructured) (string, error) {
+// State is what the operator says of the latest generation of an object.
+type State struct {
+	// Programmed is True if every proxy of every Gateway runs it, Unknown as long as the operator has not looked at it.
+	Programmed metav1.ConditionStatus
+	// Why is why not every proxy runs it; "" if all do.
+	Why string
+	// Problems are what is wrong with it all the same: references that cannot be used, and rules without requests.
+	Problems []string
+	// Parents are what the object names as the Gateways that the operator looked at.
+	Parents []gatewayv1.ParentReference
+}
+
+// Look returns the state of an object.
+func Look(object *unstructured.Unstructured) (State, error) {
 	content, _, err := unstructured.NestedMap(object.Object, "status")
 	if err != nil {
-		return "", err
+		return State{}, err
 	}
 	var s status
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &s); err != nil {
-		return "", fmt.Errorf("failed to read the status: %w", err)
+		return State{}, fmt.Errorf("failed to read the status: %w", err)
 	}
+	state := State{Programmed: metav1.ConditionTrue}
 	var all [][]metav1.Condition
 	if at := statuses[object.GroupVersionKind().GroupKind()]; at == "" {
 		all = append(all, s.Conditions)
@@ -65,27 +79,46 @@ func unprogrammed(object *unstructured.Unstructured) (string, error) {
 		for _, e := range slices.Concat(s.Parents, s.Ancestors) {
 			if e.ControllerName == string(gatewayapi.ControllerName) {
 				all = append(all, e.Conditions)
+				state.Parents = append(state.Parents, e.ParentRef)
 			}
 		}
 	}
 	if len(all) == 0 || len(all[0]) == 0 {
-		return "no operator has looked at it", nil
+		state.Programmed, state.Why = metav1.ConditionUnknown, "no operator has looked at it"
+		return state, nil
 	}
 	var why []string
 	for _, conditions := range all {
-		if problem := problemOf(conditions, object.GetGeneration()); problem != "" && !slices.Contains(why, problem) {
-			why = append(why, problem)
+		programmed, problem := problemOf(conditions, object.GetGeneration())
+		if programmed != metav1.ConditionTrue && state.Programmed != metav1.ConditionFalse {
+			state.Programmed = programmed
+		}
+		why = appendNew(why, problem)
+		for _, c := range conditions {
+			isBad := c.Type == appv1.ConditionResolvedRefs && c.Status == metav1.ConditionFalse || c.Type == appv1.ConditionUnreachableRules && c.Status == metav1.ConditionTrue
+			if isBad && c.ObservedGeneration == object.GetGeneration() {
+				state.Problems = appendNew(state.Problems, c.Message)
+			}
 		}
 	}
-	return strings.Join(why, "; "), nil
+	state.Why = strings.Join(why, "; ")
+	return state, nil
 }
 
-// problemOf returns why conditions do not say that the generation is programmed, "" if they do. What is refused for
+// appendNew appends a text that is not empty and not there yet.
+func appendNew(all []string, text string) []string {
+	if text == "" || slices.Contains(all, text) {
+		return all
+	}
+	return append(all, text)
+}
+
+// problemOf returns whether conditions say that the generation is programmed, and why they do not. What is refused for
 // another reason is said with it.
-func problemOf(conditions []metav1.Condition, generation int64) string {
+func problemOf(conditions []metav1.Condition, generation int64) (metav1.ConditionStatus, string) {
 	programmed := meta.FindStatusCondition(conditions, appv1.ConditionProgrammed)
 	if programmed != nil && programmed.Status == metav1.ConditionTrue && programmed.ObservedGeneration == generation {
-		return ""
+		return metav1.ConditionTrue, ""
 	}
 	var messages []string
 	for _, kind := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs, appv1.ConditionProgrammed} {
@@ -93,13 +126,13 @@ func problemOf(conditions []metav1.Condition, generation int64) string {
 		switch {
 		case c == nil:
 		case c.ObservedGeneration != generation:
-			return fmt.Sprintf("the operator has not looked at generation %d yet", generation)
-		case c.Status != metav1.ConditionTrue && !slices.Contains(messages, c.Message):
-			messages = append(messages, c.Message)
+			return metav1.ConditionUnknown, fmt.Sprintf("the operator has not looked at generation %d yet", generation)
+		case c.Status != metav1.ConditionTrue:
+			messages = appendNew(messages, c.Message)
 		}
 	}
 	if len(messages) == 0 {
-		return fmt.Sprintf("there is no condition %s yet", appv1.ConditionProgrammed)
+		return metav1.ConditionUnknown, fmt.Sprintf("there is no condition %s yet", appv1.ConditionProgrammed)
 	}
-	return strings.Join(messages, "; ")
+	return metav1.ConditionFalse, strings.Join(messages, "; ")
 }

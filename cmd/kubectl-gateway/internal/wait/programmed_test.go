@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestUnprogrammed: only a condition of the latest generation counts, at every Gateway of ours, and of no other
+// TestLook: only a condition of the latest generation counts, at every Gateway of ours, and of no other
 // controller.
-func TestUnprogrammed(t *testing.T) {
+func TestLook(t *testing.T) {
 	const ours, others = "app.example.com/gateway", "example.net/other"
 	at := func(controller, conditions string) string {
 		return fmt.Sprintf("{controllerName: %s, conditions: [%s]}", controller, conditions)
@@ -47,8 +47,8 @@ func TestUnprogrammed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := unprogrammed(&object); err != nil || got != test.want {
-				t.Errorf("got %q, %v; want %q", got, err, test.want)
+			if got, err := Look(&object); err != nil || got.Why != test.want {
+				t.Errorf("got %+v, %v; want %q", got, err, test.want)
 			}
 		})
 	}

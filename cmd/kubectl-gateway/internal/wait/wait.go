@@ -53,7 +53,9 @@ func waitFor(ctx context.Context, options *cli.Options, o Object) string {
 		object, err := o.Client.Get(ctx, o.Name, metav1.GetOptions{})
 		problem := ""
 		if err == nil {
-			problem, err = unprogrammed(object)
+			var state State
+			state, err = Look(object)
+			problem = state.Why
 		}
 		switch {
 		case err == nil && problem == "":
