@@ -89,7 +89,11 @@ func run(ctx context.Context, options options.Options) error {
 		return err
 	}
 	logging.Infof("Version %s, working on the cluster at %s; health and metrics on %s", version.String(), config.Host, server.Address())
-	return errors.Join(operate(ctx, config, options, watchdog, &started), server.Stop())
+	err = withAuthority(ctx, options, func(ctx context.Context, authority string) error {
+		options.Images.KeyServerCA = authority
+		return operate(ctx, config, options, watchdog, &started)
+	})
+	return errors.Join(err, server.Stop())
 }
 
 // ready returns the check that the Controllers exist and their caches are filled.

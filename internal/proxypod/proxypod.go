@@ -23,6 +23,10 @@ const (
 	// LabelManagedBy is on them, too; its value is FieldManager.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 
+	// AnnotationKeyServerCA is on pods that get Secrets from a key server. It has the certificates (PEM) that the server's
+	// is verified with, and kubelet mounts it.
+	AnnotationKeyServerCA = "app.example.com/key-server-ca"
+
 	// childSuffix ends the name of every child. The CRD bounds a Gateway's name so that the two together fit the 63
 	// characters of a Service's name.
 	childSuffix = "-gateway"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type Options struct {
 	Resync                                time.Duration
 	LeaderElect                           bool
 	LeaderElectName, LeaderElectNamespace string
+	KeyServerCA                           string
 	HealthAddress                         string
 	Profiling, Version                    bool
 }
@@ -43,6 +45,10 @@ func (o *Options) flags() *flag.FlagSet {
 	flags.StringVar(&o.Images.AgentImage, "agent-image", "gateway:dev", "`image` with /gateway-agent, /gateway-keys, /gateway-login and /gateway-waf, for the proxy pods")
 	flags.StringVar(&o.Images.HAProxyImage, "haproxy-image", "haproxy:3.4", "`image` with HAProxy 3.4, for the proxy pods")
 	o.Images.Policy.AddFlags(flags)
+	flags.StringVar(&o.Images.KeyServer, "key-server", "", "`host:port` where proxy pods get Secrets and ConfigMaps from "+
+		"gateway-key-server. If empty: kubelet mounts them")
+	flags.StringVar(&o.KeyServerCA, "key-server-ca", "/etc/gateway/key-server/ca.crt", "`file` with the certificates that "+
+		"the certificate of -key-server is verified with. The operator waits for it, and passes it to proxy pods")
 	flags.StringVar(&o.Namespace, "namespace", "", "the only `namespace` to work in. If empty: all")
 	flags.StringVar(&o.IngressNamespace, "ingress-namespace", "", "serve the Ingresses of IngressClasses with the controller "+
 		"app.example.com/ingress, by Gateways in this `namespace`. It takes the permissions in artifacts/ingress. If empty: no Ingress")
@@ -80,6 +86,9 @@ func Parse(arguments []string, logs *flag.FlagSet) (Options, error) {
 		return o, errors.New("the flags -namespace and -ingress-namespace exclude each other: Ingresses are served in all namespaces")
 	case o.Namespace != "" && len(o.Images.Policy.ClusterWatch) > 0:
 		return o, errors.New("the flags -namespace and -cluster-watch-namespaces exclude each other: the Gateway API is served in all namespaces")
+	}
+	if host, _, err := net.SplitHostPort(o.Images.KeyServer); o.Images.KeyServer != "" && (err != nil || host == "") {
+		return o, fmt.Errorf("invalid value %q for flag -key-server: it has to be host:port", o.Images.KeyServer)
 	}
 	return o, o.checkNames()
 }

@@ -34,6 +34,8 @@ func TestParse(t *testing.T) {
 		"a name that no Lease has":       {[]string{"-leader-elect-name=a_b"}, `invalid value "a_b" for flag -leader-elect-name: it has to be the name of a Lease, like gateway-operator`},
 		"names":                          {[]string{"-namespace=shop", "-leader-elect-namespace=1-system", "-leader-elect-name=shop.gateway"}, ""},
 		"no lease, so no name for it":    {[]string{"-leader-elect=false", "-leader-elect-name="}, ""},
+		"a key server without port":      {[]string{"-key-server=keys"}, `invalid value "keys" for flag -key-server: it has to be host:port`},
+		"a key server":                   {[]string{"-key-server=keys.example.com:8443"}, ""},
 		"an argument":                    {[]string{"-workers=1", "start"}, `unexpected argument "start"`},
 		"help":                           {[]string{"-help"}, flag.ErrHelp.Error()},
 	}

@@ -43,6 +43,9 @@ type Options struct {
 	JSONLogs bool
 	// Policy is what Gateways may ask for.
 	Policy policy.Policy
+	// KeyServer is the HOST:PORT where pods get Secrets and ConfigMaps; "": kubelet mounts them. KeyServerCA are the
+	// certificates (PEM) that its own is verified with.
+	KeyServer, KeyServerCA string
 }
 
 // DesiredDeployment is the Deployment of the proxy pods. Any change other than of the number of replicas replaces every
@@ -91,12 +94,16 @@ func DesiredDaemonSet(gateway *appv1.Gateway, options Options) *appsv1ac.DaemonS
 }
 
 func podTemplate(gateway *appv1.Gateway, options Options) *corev1ac.PodTemplateSpecApplyConfiguration {
-	return corev1ac.PodTemplateSpec().
+	template := corev1ac.PodTemplateSpec().
 		WithLabels(inheritedLabels(gateway)).
 		WithLabels(gateway.Spec.Pods.Labels).
 		WithLabels(childLabels(gateway.Name)).
 		WithAnnotations(gateway.Spec.Pods.Annotations).
 		WithSpec(podSpec(gateway, options))
+	if options.KeyServer != "" {
+		template.WithAnnotations(map[string]string{proxypod.AnnotationKeyServerCA: options.KeyServerCA})
+	}
+	return template
 }
 
 func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {
