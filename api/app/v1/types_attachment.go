@@ -13,7 +13,8 @@ const (
 	ConditionMounted = "Mounted"
 )
 
-// MaxMounted is the number of ConfigMaps, and of Secrets, that pods mount for one namespace.
+// MaxMounted is the number of ConfigMaps, and of Secrets, that pods mount for one namespace, and the number of Secrets
+// with certificates that they mount for a Gateway of the Gateway API.
 const MaxMounted = 256
 
 // +genclient

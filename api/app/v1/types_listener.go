@@ -194,7 +194,7 @@ type ListenerTLS struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=256
 	CertificateRefs []ObjectReference `json:"certificateRefs,omitempty"`
 
 	// The lowest version of TLS that clients may use.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
 
@@ -22,6 +23,10 @@ const (
 	kindRules = "rules"
 )
 
+// anyListener is in place of a listener of a Gateway that was made for one of the Gateway API: its own listeners are
+// ports, with the certificates of all listeners there.
+const anyListener = "*"
+
 // subject is something that the spec names and that proxies check.
 type subject struct{ listener, kind, name string }
 
@@ -33,9 +38,13 @@ func namedSubjects(gateway *appv1.Gateway) map[subject]bool {
 			named[subject{listener, kind, ref.Name}] = true
 		}
 	}
+	isMade := proxypod.Parent(gateway) != ""
 	for _, listener := range gateway.Spec.Listeners {
 		if listener.TLS == nil {
 			continue
+		}
+		if isMade {
+			listener.Name = anyListener
 		}
 		name(string(listener.Name), kindSecret, listener.TLS.CertificateRefs)
 		if validation := listener.TLS.ClientValidation; validation != nil {
@@ -81,10 +90,13 @@ type reported struct {
 func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports) reported {
 	named := namedSubjects(gateway)
 	var problems []appv1.ProxyProblem
-	omitted := ""
+	isMade, omitted := proxypod.Parent(gateway) != "", ""
 	for _, pod := range proxies.alive {
 		omitted = cmp.Or(omitted, omittedBy(pod, reports[pod]))
 		for _, problem := range reports[pod].Problems {
+			if isMade && problem.Listener != "" {
+				problem.Listener = anyListener
+			}
 			of := subject{problem.Listener, problem.Origin.Kind, problem.Origin.Name}
 			switch problem.Reason {
 			case appv1.ProblemInvalidUsersRef:
@@ -140,6 +152,8 @@ func messageOf(problem appv1.ProxyProblem) string {
 	switch {
 	case problem.Reason == appv1.ProblemInvalidUsersRef, problem.Reason == appv1.ProblemInvalidKeysRef, problem.Reason == appv1.ProblemInvalidRulesRef:
 		return "filters: " + problem.Message
+	case problem.Listener == anyListener:
+		return problem.Message
 	case problem.Listener == "":
 		return "backends: " + problem.Message
 	}

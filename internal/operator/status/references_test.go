@@ -307,6 +307,15 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 			reporting(two, leavingOut("a", problem("", "Secret", "proxies", "Secret web/proxies: it does not exist or has no tls.crt"))),
 			`ResolvedRefs=False InvalidCertificateRef: backends: Secret web/proxies: it does not exist or has no tls.crt`,
 		},
+		"a Secret of any listener at a port, of a Gateway for one of the Gateway API": {
+			newGateway(https, func(gateway *appv1.Gateway) {
+				gateway.OwnerReferences = []metav1.OwnerReference{{
+					APIVersion: "gateway.networking.k8s.io/v1", Kind: "Gateway", Name: gateway.Name, Controller: new(true),
+				}}
+			}),
+			reporting(two, leavingOut("a", problem("api-0123456789abcdef", "Secret", "bad", "Secret web/bad: it does not exist or has no tls.crt"))),
+			"ResolvedRefs=False InvalidCertificateRef: Secret web/bad: it does not exist or has no tls.crt",
+		},
 		"users": {
 			newGateway(withUsers("users")), reporting(two, leavingOut("a", users)),
 			"ResolvedRefs=False InvalidUsersRef: filters: Secret web/users: it does not exist or has no auth",

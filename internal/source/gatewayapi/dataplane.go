@@ -137,8 +137,9 @@ type DataPlane struct {
 	Spec *appv1.GatewaySpec
 }
 
-// DataPlanes returns the data planes of all Gateways whose class is ours. Their listeners contain the ports and
-// certificates that the pods need. The agents read everything about requests from the Gateways themselves.
+// DataPlanes returns the data planes of all Gateways whose class is ours. They have one listener for each port, with
+// the settings of all, and the certificates that the pods mount. The agents read the listeners from the Gateways and
+// ListenerSets themselves.
 func (r *Result) DataPlanes() []DataPlane {
 	var all []DataPlane
 	for _, plane := range r.t.planes {
@@ -146,15 +147,7 @@ func (r *Result) DataPlanes() []DataPlane {
 			continue
 		}
 		spec := plane.own.DeepCopy()
-		for i := range plane.to.Listeners {
-			if listener, ok := ownListener(&plane.to.Listeners[i], plane.tls); ok {
-				if plane.to.Listeners[i].Filters != nil {
-					filters := plane.filters
-					listener.Filters, listener.MaxRequestBytes, listener.Shadow = filters.Filters, filters.MaxRequestBytes, filters.Shadow
-				}
-				spec.Listeners = append(spec.Listeners, listener)
-			}
-		}
+		spec.Listeners = plane.ports()
 		if name := plane.to.BackendCertificate; name != "" {
 			spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: name}
 		}
@@ -179,30 +172,65 @@ func DataPlaneName(gateway string) string {
 	return "g-" + hashed(gateway[:min(len(gateway), maxName-19)], gateway)
 }
 
-// ownListener returns a listener of the model in the form of our own kind; false: it has no certificate.
-func ownListener(from *model.Listener, tls appv1.TLSSettings) (appv1.Listener, bool) {
-	to := appv1.Listener{
-		Name: appv1.Name(from.Name), Port: from.Port, Protocol: appv1.Protocol(from.Protocol), Hostname: appv1.Hostname(from.Hostname),
+// ports returns a listener of our own kind for each port, named after the first one. It is one that terminates TLS if
+// there is any: that decides about HTTP/3. A port that lacks certificates is not there.
+func (p *plane) ports() []appv1.Listener {
+	var all []appv1.Listener
+	places := map[int32]int{}
+	for i := range p.to.Listeners {
+		from := &p.to.Listeners[i]
+		if from.TLS != nil && len(from.TLS.Secrets) == 0 {
+			continue
+		}
+		place, known := places[from.Port]
+		switch {
+		case !known:
+			places[from.Port] = len(all)
+			all = append(all, p.port(from))
+		case from.TLS == nil:
+		case all[place].TLS.Mode == appv1.TLSModePassthrough:
+			name := all[place].Name
+			all[place] = p.port(from)
+			all[place].Name = name
+		default:
+			addCertificates(all[place].TLS, from.TLS)
+		}
 	}
+	return all
+}
+
+// port returns a listener of our own kind with the settings of one of the model, but for its hostname.
+func (p *plane) port(from *model.Listener) appv1.Listener {
+	to := appv1.Listener{Name: appv1.Name(from.Name), Port: from.Port, Protocol: appv1.Protocol(from.Protocol)}
 	if from.ProxyProtocol {
 		to.ProxyProtocol = appv1.ProxyProtocolAny
+	}
+	if from.Filters != nil {
+		to.Filters, to.MaxRequestBytes, to.Shadow = p.filters.Filters, p.filters.MaxRequestBytes, p.filters.Shadow
 	}
 	switch {
 	case from.TLS == nil && from.Protocol == model.ProtocolTLS:
 		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModePassthrough}
 	case from.TLS != nil:
-		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModeTerminate, MinVersion: tls.MinVersion, CipherProfile: tls.CipherProfile}
+		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModeTerminate, MinVersion: p.tls.MinVersion, CipherProfile: p.tls.CipherProfile}
 		if from.Protocol == model.ProtocolHTTPS {
-			to.TLS.HSTS = tls.HSTS
+			to.TLS.HSTS = p.tls.HSTS
 		}
-		for _, name := range from.TLS.Secrets {
-			if ref := (appv1.ObjectReference{Name: name}); !slices.Contains(to.TLS.CertificateRefs, ref) {
-				to.TLS.CertificateRefs = append(to.TLS.CertificateRefs, ref)
-			}
-		}
-		return to, len(to.TLS.CertificateRefs) > 0
+		addCertificates(to.TLS, from.TLS)
 	}
-	return to, true
+	return to
+}
+
+// addCertificates adds the certificates of a listener of the model to those of a port, which are in the order of their
+// names. More than a port may have are not added.
+func addCertificates(to *appv1.ListenerTLS, from *model.ListenerTLS) {
+	for _, name := range from.Secrets {
+		ref := appv1.ObjectReference{Name: name}
+		place, known := slices.BinarySearchFunc(to.CertificateRefs, ref, func(a, b appv1.ObjectReference) int { return cmp.Compare(a.Name, b.Name) })
+		if !known && len(to.CertificateRefs) < appv1.MaxMounted {
+			to.CertificateRefs = slices.Insert(to.CertificateRefs, place, ref)
+		}
+	}
 }
 
 // For returns the model for a Gateway of our own, nil if nothing is known of the Gateway that it was made for.

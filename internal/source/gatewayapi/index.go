@@ -319,7 +319,7 @@ func (x *Index) makePlanes() {
 		plane.resolveConflicts()
 	}
 	for _, plane := range t.planes {
-		plane.addListeners()
+		plane.addListeners(t.MaxCertificates)
 		t.addListenerFilters(plane)
 		plane.ownPolicies = plane.to.Policies
 		plane.noteOwnProblems()

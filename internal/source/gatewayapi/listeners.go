@@ -276,22 +276,25 @@ func (l *listener) supportedKinds() []gatewayv1.RouteGroupKind {
 	return l.kinds
 }
 
-// maxListeners is the limit for a data plane.
-const maxListeners = 64
+// maxPorts is the limit for a data plane: as many listeners as our own kind may have, which has one for each port.
+const maxPorts = 64
 
 // addListeners adds the valid listeners to the model. A Gateway of our own kind has its own already.
-func (p *plane) addListeners() {
+func (p *plane) addListeners(maxCertificates int) {
 	if p.gateway == nil {
 		return
 	}
+	ports, mounted := map[int32]bool{}, map[string]bool{}
 	for _, l := range p.listeners {
-		if len(p.to.Listeners) == maxListeners {
-			l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "a Gateway has at most %d listeners, with those of its ListenerSets", maxListeners)
+		if len(ports) == maxPorts && !ports[l.Port] {
+			l.accepted.no(gatewayv1.ListenerReasonPortUnavailable, "a Gateway has at most %d ports, with those of its ListenerSets", maxPorts)
 		}
 		if !l.isServed() {
 			continue
 		}
+		ports[l.Port] = true
 		if l.tls != nil {
+			l.mount(mounted, maxCertificates)
 			l.tls.MinVersion, l.tls.HSTS = source.TLSSettings(p.tls)
 			if l.Protocol != gatewayv1.HTTPSProtocolType {
 				l.tls.HSTS = ""
@@ -300,5 +303,27 @@ func (p *plane) addListeners() {
 		p.to.Listeners = append(p.to.Listeners, model.Listener{
 			Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
 		})
+	}
+}
+
+// mount adds the certificates of a listener to those that pods mount, at most so many. It leaves out the others.
+func (l *listener) mount(mounted map[string]bool, most int) {
+	if most == 0 {
+		return
+	}
+	wanted := len(l.tls.Secrets)
+	l.tls.Secrets = slices.DeleteFunc(l.tls.Secrets, func(name string) bool {
+		if len(mounted) < most {
+			mounted[name] = true
+		}
+		return !mounted[name]
+	})
+	if len(l.tls.Secrets) == wanted {
+		return
+	}
+	l.resolved.also(gatewayv1.ListenerReasonInvalidCertificateRef,
+		"tls.certificateRefs: the pods of a Gateway mount at most %d certificates, with those of its ListenerSets: use another Gateway", most)
+	if len(l.tls.Secrets) == 0 {
+		l.unserved.no(gatewayv1.ListenerReasonInvalid, "%s", l.resolved.text())
 	}
 }

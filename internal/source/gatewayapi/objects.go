@@ -51,6 +51,9 @@ type Objects struct {
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
 	Namespaces map[string]labels.Set
+	// MaxCertificates is how many Secrets with certificates the pods of a data plane mount, 0 if that is not limited. Only
+	// the operator has it: agents serve what they get.
+	MaxCertificates int
 	// Service returns a Service, nil if there is none. False means that nobody knows: it is taken to have whatever port
 	// is asked for. Nil: nobody knows any.
 	Service func(namespace, name string) (*corev1.Service, bool)
