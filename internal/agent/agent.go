@@ -162,7 +162,8 @@ func (a *Agent) useAPIServer() {
 // Run works until ctx ends. An error says why it cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
-	decisions.worker.Store(a.worker)
+	requests.SetNamespace(a.options.Namespace)
+	decisions.source.Store(&decisionsSource{a.worker, a.options.Namespace})
 	server, err := health.Start(health.Options{
 		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.proxyConfig, peers.Path: a.relay},
 	})

@@ -167,13 +167,14 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("%+.50v: got %d", test, got)
 		}
 		if test.result != "" {
-			want[fmt.Sprintf(`gateway_filter_requests_total{filter=%q,result=%q,route="api",rule="%d"}`, test.filter, test.result, test.rule)]++
+			want[fmt.Sprintf(`gateway_filter_requests_total{filter=%q,result=%q,route="api",route_namespace=%q,rule="%d"}`, test.filter, test.result, namespace, test.rule)]++
 		}
 		logged = append(logged, fmt.Sprintf(`%d %d %s`, test.status, test.rule, cmp.Or(test.filter, "-")))
 		r.expectLogged(logged)
 	}
-	want[`gateway_filter_shadow_requests_total{filter="ClientAddress",result="denied",route="api",rule="12"}`] = 2
-	want[`gateway_filter_shadow_requests_total{filter="BasicAuth",result="failed",route="api",rule="13"}`] = 1
+	const at = `route="api",route_namespace="` + namespace + `"`
+	want[`gateway_filter_shadow_requests_total{filter="ClientAddress",result="denied",`+at+`,rule="12"}`] = 2
+	want[`gateway_filter_shadow_requests_total{filter="BasicAuth",result="failed",`+at+`,rule="13"}`] = 1
 	if got := decided(t); !maps.Equal(got, want) {
 		t.Errorf("counted %v, want %v", got, want)
 	}

@@ -67,13 +67,19 @@ var decisions decisionsCollector
 
 type decisionsCollector struct {
 	metrics.BaseStableCollector
-	worker atomic.Pointer[runtime.Worker]
+	source atomic.Pointer[decisionsSource]
+}
+
+// decisionsSource is the HAProxy of a Gateway in a namespace.
+type decisionsSource struct {
+	worker    *runtime.Worker
+	namespace string
 }
 
 var filterRequests = metrics.NewDesc(
 	"gateway_filter_requests_total",
 	"Requests of rules with filters that may refuse them, by result: allowed, or denied or failed by a filter. HAProxy counts from 0 after a reload.",
-	[]string{"route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
+	[]string{"route_namespace", "route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
 )
 
 // A request that a filter in shadow let through counts as allowed, too, or as denied by another filter. So those that
@@ -81,7 +87,7 @@ var filterRequests = metrics.NewDesc(
 var filterShadowRequests = metrics.NewDesc(
 	"gateway_filter_shadow_requests_total",
 	"Requests that filters in shadow let through, by the result that they would have had: denied or failed. HAProxy counts from 0 after a reload.",
-	[]string{"route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
+	[]string{"route_namespace", "route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
 )
 
 // DescribeWithStability describes what CollectWithStability may send.
@@ -94,11 +100,11 @@ func (c *decisionsCollector) DescribeWithStability(ch chan<- *metrics.Desc) {
 func (c *decisionsCollector) CollectWithStability(ch chan<- metrics.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), decisionsTimeout)
 	defer cancel()
-	worker := c.worker.Load()
-	if worker == nil {
+	source := c.source.Load()
+	if source == nil {
 		return
 	}
-	rules, err := worker.Decisions(ctx)
+	rules, err := source.worker.Decisions(ctx)
 	if err != nil {
 		logging.Warningf("Not all metrics are there: %v", err)
 		return
@@ -106,7 +112,8 @@ func (c *decisionsCollector) CollectWithStability(ch chan<- metrics.Metric) {
 	for _, rule := range rules {
 		send := func(metric *metrics.Desc, result string, counts map[string]int64) {
 			for filter, count := range counts {
-				ch <- metrics.NewLazyConstMetric(metric, metrics.CounterValue, float64(count), rule.Route, rule.Rule, filter, result)
+				ch <- metrics.NewLazyConstMetric(metric, metrics.CounterValue, float64(count),
+					requestmetrics.NamespaceOf(rule.Route, source.namespace), rule.Route, rule.Rule, filter, result)
 			}
 		}
 		send(filterRequests, "allowed", map[string]int64{"": rule.Allowed})

@@ -2,13 +2,19 @@
 package requestmetrics
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxSeries is how many routes or rules, each by the class of the status, have histograms. Those beyond share one.
-const maxSeries = 4000
+const (
+	// maxSeries is how many routes or rules, each by the class of the status, have histograms. Those beyond share the
+	// ones of their namespace.
+	maxSeries = 4000
+	// maxShared is how many namespaces, each by the class of the status, have such. Those beyond share one.
+	maxShared = 1000
+)
 
 // idleCollections is after how many collections without a request a route or rule may lose its histograms to another.
 const idleCollections = 10
@@ -17,14 +23,18 @@ const idleCollections = 10
 type Collector struct {
 	duration, response, received, sent *prometheus.HistogramVec
 	lost                               prometheus.Counter
-	// limit is how many series there may be beside the shared one.
-	limit int
+	// limit is how many series there may be beside the shared ones, and maxShared how many of these beside one for all.
+	limit, maxShared int
 
 	mu sync.Mutex
-	// series are by what keyOf returns.
-	series map[string]*series
-	// collections counts how often Prometheus has asked.
-	collections int
+	// own is the namespace of the routes that name none.
+	own string
+	// series are by the key of a request, shared by the namespace and the class of the status.
+	series, shared map[string]*series
+	// namespaces counts the series of each.
+	namespaces map[string]int
+	// collections counts how often Prometheus has asked, cleared is when idle series were last removed.
+	collections, cleared int
 }
 
 // series are the histograms of the requests of a route or rule whose status is of a class.
@@ -40,7 +50,7 @@ func New() *Collector {
 	vec := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name, Help: help, Buckets: buckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
-		}, []string{"route", "rule", "code"})
+		}, []string{"route_namespace", "route", "rule", "code"})
 	}
 	seconds := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60}
 	bytes := prometheus.ExponentialBuckets(256, 8, 8) // 256 B to 512 MiB
@@ -52,8 +62,28 @@ func New() *Collector {
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gateway_request_metrics_lost_total", Help: "Requests that are in no histogram, because the agent was too slow for HAProxy.",
 		}),
-		series: map[string]*series{}, limit: maxSeries,
+		series: map[string]*series{}, shared: map[string]*series{}, namespaces: map[string]int{}, limit: maxSeries, maxShared: maxShared, cleared: -1,
 	}
+}
+
+// SetNamespace sets the namespace of the routes in the Gateway itself.
+func (c *Collector) SetNamespace(own string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.own = own
+}
+
+// NamespaceOf returns the namespace of a route as the access log names it, such as shop/web and GRPCRoute/shop/web. own
+// is the one of a route in the Gateway itself, which has no slash.
+func NamespaceOf(route, own string) string {
+	parts := strings.Split(route, "/")
+	switch {
+	case route == "" || route == "-":
+		return ""
+	case len(parts) == 1:
+		return own
+	}
+	return parts[len(parts)-2]
 }
 
 // Describe is that of a prometheus.Collector.
@@ -107,34 +137,98 @@ func observeTraced(histogram prometheus.Observer, value float64, trace []byte) {
 	exemplars.ObserveWithExemplar(value, prometheus.Labels{"trace_id": string(trace)})
 }
 
-// add adds the series of a request. Where there are too many, it replaces those that are idle, or returns the shared
-// one.
+// add adds the series of a request. Where there are too many, it replaces those that are idle, or some of a namespace
+// that has more than its share. Otherwise it returns those that a namespace has for all further routes.
 func (c *Collector) add(key string, r request) *series {
-	labels := []string{string(r.route), string(r.rule), r.class()}
-	if len(c.series) >= c.limit {
+	namespace := NamespaceOf(string(r.route), c.own)
+	if len(c.series) >= c.limit && c.cleared != c.collections {
 		c.removeIdle()
+		c.cleared = c.collections
 	}
-	if len(c.series) >= c.limit {
-		key, labels = "", []string{"", "", ""}
-		if shared, ok := c.series[key]; ok {
-			return shared
-		}
+	if len(c.series) >= c.limit && !c.makeRoom(namespace) {
+		return c.share(namespace, r.class())
 	}
-	added := &series{
-		labels: labels, duration: c.duration.WithLabelValues(labels...), response: c.response.WithLabelValues(labels...),
-		received: c.received.WithLabelValues(labels...), sent: c.sent.WithLabelValues(labels...),
-	}
+	added := c.newSeries(namespace, string(r.route), string(r.rule), r.class())
 	c.series[key] = added
+	c.namespaces[namespace]++
 	return added
 }
 
-func (c *Collector) removeIdle() {
-	for key, s := range c.series {
-		if s.used < c.collections-idleCollections {
-			for _, vec := range c.histograms() {
-				vec.DeleteLabelValues(s.labels...)
-			}
-			delete(c.series, key)
+func (c *Collector) newSeries(labels ...string) *series {
+	return &series{
+		labels: labels, duration: c.duration.WithLabelValues(labels...), response: c.response.WithLabelValues(labels...),
+		received: c.received.WithLabelValues(labels...), sent: c.sent.WithLabelValues(labels...),
+	}
+}
+
+// share returns the series of further routes of a namespace.
+func (c *Collector) share(namespace, class string) *series {
+	key, labels := namespace+" "+class, []string{namespace, "", "", class}
+	if c.shared[key] == nil && (namespace == "" || len(c.shared) >= c.maxShared) {
+		key, labels = "", []string{"", "", "", ""}
+	}
+	if c.shared[key] == nil {
+		c.shared[key] = c.newSeries(labels...)
+	}
+	return c.shared[key]
+}
+
+// makeRoom takes a series from the namespace that has most of them, if the given one has less than its share.
+func (c *Collector) makeRoom(namespace string) bool {
+	names := len(c.namespaces)
+	if c.namespaces[namespace] == 0 {
+		names++
+	}
+	share := max(c.limit/names, 1)
+	if c.namespaces[namespace] >= share {
+		return false
+	}
+	largest, oldest := "", ""
+	for name, count := range c.namespaces {
+		if count > c.namespaces[largest] {
+			largest = name
 		}
+	}
+	if c.namespaces[largest] <= share {
+		return false
+	}
+	for key, s := range c.series {
+		if s.labels[0] == largest && (oldest == "" || s.used < c.series[oldest].used) {
+			oldest = key
+		}
+	}
+	c.remove(oldest)
+	return true
+}
+
+func (c *Collector) removeIdle() {
+	isIdle := func(s *series) bool { return s.used < c.collections-idleCollections }
+	for key, s := range c.series {
+		if isIdle(s) {
+			c.remove(key)
+		}
+	}
+	for key, s := range c.shared {
+		if isIdle(s) {
+			c.forget(s)
+			delete(c.shared, key)
+		}
+	}
+}
+
+func (c *Collector) remove(key string) {
+	removed := c.series[key]
+	c.forget(removed)
+	delete(c.series, key)
+	namespace := removed.labels[0]
+	if c.namespaces[namespace]--; c.namespaces[namespace] == 0 {
+		delete(c.namespaces, namespace)
+	}
+}
+
+// forget removes what Prometheus gets.
+func (c *Collector) forget(s *series) {
+	for _, vec := range c.histograms() {
+		vec.DeleteLabelValues(s.labels...)
 	}
 }

@@ -2,6 +2,7 @@ package requestmetrics
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -59,13 +60,13 @@ func TestLines(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"gateway_request_duration_seconds code=2xx route=shop/web rule=0": "2 2.012",
-		"gateway_backend_response_seconds code=2xx route=shop/web rule=0": "2 0.02",
-		"gateway_request_size_bytes code=2xx route=shop/web rule=0":       "2 600",
-		"gateway_response_size_bytes code=2xx route=shop/web rule=0":      "2 10000",
-		"gateway_request_duration_seconds code=4xx route= rule=":          "1 0.001",
-		"gateway_backend_response_seconds code=4xx route= rule=":          "0 0",
-		"gateway_request_duration_seconds code=5xx route=shop/web rule=0": "1 0.005",
+		"gateway_request_duration_seconds code=2xx route=shop/web route_namespace=shop rule=0": "2 2.012",
+		"gateway_backend_response_seconds code=2xx route=shop/web route_namespace=shop rule=0": "2 0.02",
+		"gateway_request_size_bytes code=2xx route=shop/web route_namespace=shop rule=0":       "2 600",
+		"gateway_response_size_bytes code=2xx route=shop/web route_namespace=shop rule=0":      "2 10000",
+		"gateway_request_duration_seconds code=4xx route= route_namespace= rule=":              "1 0.001",
+		"gateway_backend_response_seconds code=4xx route= route_namespace= rule=":              "0 0",
+		"gateway_request_duration_seconds code=5xx route=shop/web route_namespace=shop rule=0": "1 0.005",
 	} {
 		if got[key] != want {
 			t.Errorf("%s: got %q, want %q", key, got[key], want)
@@ -108,6 +109,61 @@ func TestManyRoutes(t *testing.T) {
 	ask(limit+2, limit+3)
 	if n := len(gather(t, c)["gateway_request_duration_seconds"]); n != 1 {
 		t.Errorf("%d routes are left, want the one that has requests", n)
+	}
+}
+
+// TestNamespaces: a namespace with many routes leaves the others their share, and each has all its requests.
+func TestNamespaces(t *testing.T) {
+	const limit = 20
+	c := New()
+	c.limit, c.maxShared = limit, 2
+	c.SetNamespace("infra")
+	var lines []string
+	add := func(route string) {
+		lines = append(lines, fmt.Sprintf("443 %d 200 1 1 1 1 - - %s -", len(lines), route))
+	}
+	for i := range 2 * limit {
+		add(fmt.Sprintf("greedy/r%d", i))
+	}
+	for i := range 3 {
+		add(fmt.Sprintf("GRPCRoute/small/r%d", i))
+	}
+	for i := range 2 * limit {
+		add(fmt.Sprintf("greedy/r%d", i))
+	}
+	for _, route := range []string{"web", "-"} {
+		add(route)
+	}
+	if err := ring.Read(strings.NewReader(framed(lines...)), c.connected()); err != nil {
+		t.Fatal(err)
+	}
+	routes, requests := map[string]int{}, map[string]uint64{}
+	for _, m := range gather(t, c)["gateway_request_duration_seconds"] {
+		labels := map[string]string{}
+		for _, label := range m.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		namespace := labels["route_namespace"]
+		if labels["route"] != "" {
+			routes[namespace]++
+		}
+		requests[namespace] += m.GetHistogram().GetSampleCount()
+	}
+	if want := map[string]int{"greedy": limit - 5, "small": 3, "infra": 1}; !maps.Equal(routes, want) {
+		t.Errorf("namespaces have %v routes of their own, want %v", routes, want)
+	}
+	// What made room for others took its requests with it.
+	if requests["greedy"] < 4*limit-10 || requests["small"] != 3 || requests["infra"] != 1 || requests[""] != 1 {
+		t.Errorf("namespaces have %v requests", requests)
+	}
+}
+
+// TestNamespaceOf has the forms of routes in the access log.
+func TestNamespaceOf(t *testing.T) {
+	for route, want := range map[string]string{"": "", "-": "", "web": "own", "shop/web": "shop", "GRPCRoute/shop/web": "shop"} {
+		if got := NamespaceOf(route, "own"); got != want {
+			t.Errorf("%q is of namespace %q, want %q", route, got, want)
+		}
 	}
 }
 

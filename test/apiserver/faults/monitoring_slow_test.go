@@ -33,7 +33,8 @@ func TestMonitoring(t *testing.T) {
 	s := startStack(t, "monitoring")
 	rules := alertRules(t)
 	p := startPrometheus(t, s, rules)
-	patchGateway(t, s.namespace, `[{"op": "add", "path": "/spec/routes/0/rules/0/filters", "value": [{"type": "ClientAddress", "clientAddress": {"allow": ["127.0.0.0/8"]}}]}]`)
+	patchGateway(t, s.namespace, `[{"op": "add", "path": "/spec/routes/0/rules/0/filters", "value": [{"type": "ClientAddress", "clientAddress": {"allow": ["127.0.0.0/8"]}}]},
+		{"op": "add", "path": "/spec/requestMetrics", "value": "ByRoute"}]`)
 	generation, paths := int64(1), 0
 	testenv.Eventually(t, 2*time.Minute, "each panel shows something", func(ctx context.Context) error {
 		// Rates take changes and requests between two scrapes.
@@ -93,7 +94,7 @@ func panels(t *testing.T) []string {
 	var all []string
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
-			expression := strings.NewReplacer("$namespace", "monitoring", "$gateway", name).Replace(target.Expr)
+			expression := strings.NewReplacer("$namespace", "monitoring", "$gateway", name, "$route_namespace", "monitoring").Replace(target.Expr)
 			all = append(all, strings.TrimSuffix(expression, " > 0")) // nothing waits here
 		}
 	}

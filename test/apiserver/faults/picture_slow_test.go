@@ -60,6 +60,7 @@ func takePicture(t *testing.T, picture string) {
 	}
 	patchGateway(t, namespace, `[{"op": "replace", "path": "/spec/routes", "value": [{"name": "shop", "rules": [`+strings.Join(rules, ",")+`]}]},
 		{"op": "add", "path": "/spec/routes/0/rules/0/filters", "value": [{"type": "RateLimit", "rateLimit": {"limits": [{"requests": 20, "unit": "Second"}]}}]},
+		{"op": "add", "path": "/spec/requestMetrics", "value": "ByRoute"},
 		{"op": "add", "path": "/spec/backends", "value": [{"name": "checkout", "port": 80, "connections": {"maxPerEndpoint": 1}}]}]`)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*shown+time.Minute)
 	defer cancel()
@@ -88,7 +89,7 @@ func takePicture(t *testing.T, picture string) {
 	page := filepath.Join(t.TempDir(), "dashboard.html")
 	must(t, os.WriteFile(page, p.draw(t, namespace), 0o600))
 	testenv.Run(t, t.TempDir(), nil, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--user-data-dir="+t.TempDir(), "--hide-scrollbars", "--window-size=1200,965", "--screenshot="+picture, "file://"+page)
+		"--user-data-dir="+t.TempDir(), "--hide-scrollbars", "--window-size=1200,1155", "--screenshot="+picture, "file://"+page)
 }
 
 // work takes up to 40 ms, and fails for one request of fifty.
@@ -142,7 +143,7 @@ func (p *prometheus) draw(t *testing.T, namespace string) []byte {
 	end := time.Now().Truncate(time.Second)
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
-			query := url.Values{"query": {strings.NewReplacer("$namespace", namespace, "$gateway", name).Replace(target.Expr)}, "step": {"2"},
+			query := url.Values{"query": {strings.NewReplacer("$namespace", namespace, "$gateway", name, "$route_namespace", namespace).Replace(target.Expr)}, "step": {"2"},
 				"start": {fmt.Sprint(end.Add(-shown).Unix())}, "end": {fmt.Sprint(end.Unix())}}
 			var answer struct {
 				Data struct {

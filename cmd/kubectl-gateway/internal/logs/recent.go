@@ -9,11 +9,11 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Recent passes on what a proxy pod logged about requests in the last time, up to a number of bytes. It returns how long
-// it took the pod to log that.
+// Recent passes on what a proxy pod logged about requests in the last time, up to a number of bytes. It returns how
+// long it took the pod to log that.
 func Recent(ctx context.Context, core *corev1client.CoreV1Client, pod *corev1.Pod, since time.Duration, limit int64, take func(Access)) (time.Duration, error) {
 	if pod.Status.Phase != corev1.PodRunning {
-		return 0, fmt.Errorf("Pod %s/%s is %s", pod.Namespace, pod.Name, pod.Status.Phase)
+		return 0, fmt.Errorf("no log is read of Pod %s/%s: it is %s", pod.Namespace, pod.Name, pod.Status.Phase)
 	}
 	bytes, first, last := int64(0), time.Time{}, time.Time{}
 	r := &reader{core: core, namespace: pod.Namespace, since: since}

@@ -215,8 +215,8 @@ func (r *reader) gateway(ctx context.Context, parent gatewayv1.ParentReference, 
 	return of
 }
 
-// unserved returns the Ingresses of the operator's classes of which nothing was made, if the user may read Ingresses and
-// classes.
+// unserved returns the Ingresses of the operator's classes of which nothing was made, if the user may read Ingresses
+// and classes.
 func (r *reader) unserved(ctx context.Context, made map[types.NamespacedName]bool) (routes []Route, err error) {
 	version := networkingv1.SchemeGroupVersion
 	classes, err := r.dynamic.Resource(version.WithResource("ingressclasses")).List(ctx, metav1.ListOptions{})

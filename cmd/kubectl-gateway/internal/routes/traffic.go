@@ -31,8 +31,7 @@ const (
 // Traffic are the requests of a route, or its connections.
 type Traffic struct {
 	PerSecond float64 `json:"requestsPerSecond"`
-	// Errors is the part of them that got 5xx or no answer, and P95 the time that 95 % of them took at most; nil: there were
-	// none.
+	// Errors is the part of them that got 5xx, and P95 the time that 95 % of them took at most; nil: there were none.
 	Errors *float64 `json:"errors,omitempty"`
 	P95    *float64 `json:"p95Seconds,omitempty"`
 }
