@@ -16,7 +16,9 @@ type Problem struct {
 	RouteKind, Route, Listener string
 
 	Reason Reason
-	// Message is a sentence for the author of the object. Only kubectl-gateway reads it again, to find the line of a file.
+	// Field is the field concerned, such as rules[0]: of the route or listener if there is one, else of the spec.
+	Field string
+	// Message is a sentence for the author of the object.
 	Message string
 }
 

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -291,8 +292,9 @@ func (c *Compiler) refuseStepsAt(at place, most float64, told map[Problem]bool) 
 			continue
 		}
 		c.bounds.refused[refusal{at.hostname, entry.Entry}] = true
-		problem := newProblem(entry.route, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, "+
-			"it takes too many steps to compare a request with them", entry.Rule.Index, at.hostname)
+		field := fmt.Sprintf("rules[%d]", entry.Rule.Index)
+		problem := newProblem(entry.route, field, "requests for %s and the host %q are answered with 500: with the conditions of the rules before, "+
+			"it takes too many steps to compare a request with them", field, at.hostname)
 		if !told[problem] {
 			told[problem] = true
 			c.bounds.problems = append(c.bounds.problems, problem)

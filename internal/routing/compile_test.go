@@ -230,7 +230,7 @@ func TestCompileProblems(t *testing.T) {
 		},
 		"a route that fits no listener": {
 			`routes: [{name: r, hostnames: ["*.a.io", example.com], rules: [{}]}]`,
-			[]routing.Problem{{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonNoMatchingListenerHostname, Message: `route "r" gets no requests: no listener of its kind takes one of its hostnames`}},
+			[]routing.Problem{{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonNoMatchingListenerHostname, Field: "hostnames", Message: `route "r" gets no requests: no listener of its kind takes one of its hostnames`}},
 		},
 		"a listener of another protocol": {
 			`tcpRoutes: [{name: t, listeners: [exact], rules: [{backendRefs: [{name: a, port: 1}]}]}]`,
@@ -239,15 +239,15 @@ func TestCompileProblems(t *testing.T) {
 		"matches that cannot be carried out": {
 			`routes: [{name: r, listeners: [exact], rules: [{matches: [{path: {type: RegularExpression, value: "("}}, {headers: [{name: A, value: b}, {name: a, value: b}]}, {queryParams: [{name: q, type: RegularExpression, value: "a**"}]}, {path: {value: /a%}}]}]}]`,
 			[]routing.Problem{
-				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Message: `route "r": requests that may be for rules[0].matches[0] are answered with 500: the regular expression of path is not valid: missing closing ): "("`},
-				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Message: `route "r": requests that may be for rules[0].matches[1] are answered with 500: header "a" is there twice`},
-				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Message: `route "r": requests that may be for rules[0].matches[2] are answered with 500: the regular expression of query parameter "q" is not valid: invalid nested repetition operator: "**"`},
-				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Message: `route "r": no request meets rules[0].matches[3]: requests with the path "/a%" are answered with 400`},
+				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Field: "rules[0].matches[0]", Message: `route "r": requests that may be for rules[0].matches[0] are answered with 500: the regular expression of path is not valid: missing closing ): "("`},
+				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Field: "rules[0].matches[1]", Message: `route "r": requests that may be for rules[0].matches[1] are answered with 500: header "a" is there twice`},
+				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Field: "rules[0].matches[2]", Message: `route "r": requests that may be for rules[0].matches[2] are answered with 500: the regular expression of query parameter "q" is not valid: invalid nested repetition operator: "**"`},
+				{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Field: "rules[0].matches[3]", Message: `route "r": no request meets rules[0].matches[3]: requests with the path "/a%" are answered with 400`},
 			},
 		},
 		"conditions that are too long together": {
 			`routes: [{name: r, listeners: [exact], rules: [{matches: [{headers: [{name: A, value: "` + strings.Repeat("#", 1000) + `"}, {name: b, value: "` + strings.Repeat("#", 500) + `"}]}]}]}]`,
-			[]routing.Problem{{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Message: `route "r": requests that may be for rules[0].matches[0] are answered with 500: its conditions are too long: 6002 bytes where 6000 are allowed, when every sign is written out`}},
+			[]routing.Problem{{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonUnsupportedValue, Field: "rules[0].matches[0]", Message: `route "r": requests that may be for rules[0].matches[0] are answered with 500: its conditions are too long: 6002 bytes where 6000 are allowed, when every sign is written out`}},
 		},
 		"a listener that does not exist": {
 			`routes: [{name: r, listeners: [gone], rules: [{}]}]`,

@@ -18,13 +18,14 @@ func (c *attachedRoute) compile(check Check) {
 		for j := range c.Rules[i].Matches {
 			entry, err := compileMatch(&c.Rules[i].Matches[j])
 			entry.Rule, entry.Match = rule, j
+			field := fmt.Sprintf("rules[%d].matches[%d]", i, j)
 			switch {
 			case err == nil:
 				c.entries = appendWithSessions(c.entries, entry, sessions)
 			case entry.Path == "":
-				c.problem("no request meets rules[%d].matches[%d]: %v", i, j, err)
+				c.problem(field, "no request meets %s: %v", field, err)
 			default:
-				c.problem("requests that may be for rules[%d].matches[%d] are answered with 500: %v", i, j, err)
+				c.problem(field, "requests that may be for %s are answered with 500: %v", field, err)
 				c.entries = append(c.entries, closed(entry))
 			}
 		}
@@ -35,17 +36,17 @@ func (c *attachedRoute) compile(check Check) {
 }
 
 // problem notes the part of a route that cannot be carried out.
-func (c *attachedRoute) problem(format string, args ...any) {
-	c.problems = append(c.problems, newProblem(c.Route, format, args...))
+func (c *attachedRoute) problem(field, format string, args ...any) {
+	c.problems = append(c.problems, newProblem(c.Route, field, format, args...))
 }
 
-func newProblem(route *model.Route, format string, args ...any) Problem {
+func newProblem(route *model.Route, field, format string, args ...any) Problem {
 	subject := fmt.Sprintf("route %q", route.Name)
 	if route.Name == "" {
 		subject = fmt.Sprintf("httpsRedirect of listener %q", strings.Join(route.Listeners, ", "))
 	}
 	return Problem{
-		Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnsupportedValue,
+		Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnsupportedValue, Field: field,
 		Message: subject + ": " + fmt.Sprintf(format, args...),
 	}
 }
@@ -64,7 +65,8 @@ func (c *attachedRoute) compileRule(index int, check Check) (*Rule, []session) {
 	}
 	sessions, problem := checkRule(rule, from, check)
 	if problem != "" {
-		c.problem("requests for rules[%d] are answered with 500: %s", index, problem)
+		field := fmt.Sprintf("rules[%d]", index)
+		c.problem(field, "requests for %s are answered with 500: %s", field, problem)
 		return failing(rule), nil
 	}
 	return rule, sessions

@@ -248,9 +248,9 @@ func problemsOf(places []*placed) []Problem {
 	}
 	var problems []Problem
 	route := places[0].route
-	add := func(what string, takers []*placed) {
-		about := Problem{Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnreachableRules}
-		about.Message = what + " gets no " + trafficOf(route.Kind) + ": " + because(route, takers)
+	add := func(field string, takers []*placed) {
+		about := Problem{Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnreachableRules, Field: field}
+		about.Message = field + " gets no " + trafficOf(route.Kind) + ": " + because(route, takers)
 		problems = append(problems, about)
 	}
 	for _, rule := range slices.Sorted(maps.Keys(takers)) {

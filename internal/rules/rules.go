@@ -31,14 +31,14 @@ type Translator struct {
 }
 
 // Problem is what is wrong with a reference. Without a reason, nothing is.
-type Problem struct{ Reason, Message string }
+type Problem struct{ Reason, Field, Message string }
 
 // rule is a rule in the making.
 type rule struct {
 	*Translator
 	*model.Rule
 	from *gatewayv1.HTTPRouteRule
-	// unresolved are the problems of references. A message begins with the field of the rule.
+	// unresolved are the problems of references.
 	unresolved []Problem
 	// list and index name the field that is translated: filters or backendRefs.
 	list  string
@@ -110,7 +110,7 @@ func (r *rule) isResolved(problem Problem) bool {
 	if problem.Reason == "" {
 		return true
 	}
-	problem.Message = fmt.Sprintf("%s[%d]: %s%s", r.list, r.index, r.within, problem.Message)
+	problem.Field, problem.Message = fmt.Sprintf("%s[%d]", r.list, r.index), r.within+problem.Message
 	r.unresolved = append(r.unresolved, problem)
 	return false
 }

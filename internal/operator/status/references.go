@@ -70,11 +70,12 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 // Service called name, nil if there is none; false: nobody knows. References of a listener that was made for the
 // Gateway API are in the status of that Gateway.
 func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Service, bool)) []model.Problem {
+	from := model.Origin{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation}
 	var problems []model.Problem
 	add := func(ref model.Reference, reason model.Reason, message string) {
-		problem := model.Problem{RouteKind: ref.Kind, Route: ref.Route, Reason: reason}
+		problem := model.Problem{Origin: from, RouteKind: ref.Kind, Route: ref.Route, Reason: reason}
 		if ref.Kind == source.Listener {
-			problem = model.Problem{Listener: ref.Route, Reason: reason}
+			problem = model.Problem{Origin: from, Listener: ref.Route, Reason: reason}
 		}
 		problem.Message = fmt.Sprintf("%s %q: %s", called[ref.Kind], ref.Route, message)
 		problems = append(problems, problem)

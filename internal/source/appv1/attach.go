@@ -2,6 +2,7 @@ package appv1
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	appv1 "gateway/api/app/v1"
@@ -60,7 +61,8 @@ func (t *translator) addRoute(kind kind, name appv1.Name, listeners []appv1.Name
 	}
 	for i := range rules {
 		if refused := rules[i].Refused; refused != "" {
-			t.problem(model.ReasonUnsupportedValue, &route, "", "route %q: requests for rules[%d] are answered with 500: %s", route.Name, i, refused)
+			field := fmt.Sprintf("rules[%d]", i)
+			t.problem(model.ReasonUnsupportedValue, &route, "", field, "route %q: requests for %s are answered with 500: %s", route.Name, field, refused)
 		}
 	}
 	if len(listeners) == 0 {
@@ -81,7 +83,7 @@ func (t *translator) attachToAll(kind kind, route *model.Route) {
 		}
 	}
 	if len(route.Listeners) == 0 {
-		t.problem(model.ReasonNoMatchingListenerHostname, route, "",
+		t.problem(model.ReasonNoMatchingListenerHostname, route, "", "hostnames",
 			"route %q gets no requests: no listener of its kind takes one of its hostnames", route.Name)
 	}
 }
@@ -89,7 +91,7 @@ func (t *translator) attachToAll(kind kind, route *model.Route) {
 func (t *translator) attachToNamed(kind kind, route *model.Route, names []appv1.Name) {
 	for _, name := range converted[string](names) {
 		problem := func(format string, args ...any) {
-			t.problem(model.ReasonNoMatchingListenerHostname, route, name, format, append([]any{route.Name, name}, args...)...)
+			t.problem(model.ReasonNoMatchingListenerHostname, route, name, "", format, append([]any{route.Name, name}, args...)...)
 		}
 		i := slices.IndexFunc(t.to.Listeners, func(l model.Listener) bool { return l.Name == name })
 		switch {

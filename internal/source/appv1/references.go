@@ -134,7 +134,7 @@ func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 	if n := len(refused) - 1; n > 0 {
 		others = fmt.Sprintf(" and to %d more Service ports", n)
 	}
-	t.problem(model.ReasonUnusedBackend, &model.Route{}, "", "nothing is sent to port %d of Service %s%s: %s, as no route refers to that entry",
+	t.problem(model.ReasonUnusedBackend, &model.Route{}, "", "backends", "nothing is sent to port %d of Service %s%s: %s, as no route refers to that entry",
 		refused[0].Port, refused[0].Service, others, meant)
 }
 

@@ -110,9 +110,9 @@ func errorPages(pages []appv1.ErrorPage) map[int32]model.ErrorPage {
 }
 
 // problem notes a part without effect. Without a route or listener, it is about the Gateway.
-func (t *translator) problem(reason model.Reason, route *model.Route, listener, format string, args ...any) {
+func (t *translator) problem(reason model.Reason, route *model.Route, listener, field, format string, args ...any) {
 	t.to.Problems = append(t.to.Problems, model.Problem{
-		Origin: t.origin, RouteKind: route.Kind, Route: route.Name, Listener: listener, Reason: reason, Message: fmt.Sprintf(format, args...),
+		Origin: t.origin, RouteKind: route.Kind, Route: route.Name, Listener: listener, Reason: reason, Field: field, Message: fmt.Sprintf(format, args...),
 	})
 }
 
@@ -134,7 +134,7 @@ func (t *translator) translateListeners() {
 			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, FiltersOf(listener)),
 		})
 		if filters := t.to.Listeners[i].Filters; filters != nil && filters.Invalid() != "" {
-			t.problem(model.ReasonUnsupportedValue, &model.Route{}, string(listener.Name), "listener %q: %s", listener.Name, filters.Invalid())
+			t.problem(model.ReasonUnsupportedValue, &model.Route{}, string(listener.Name), "", "listener %q: %s", listener.Name, filters.Invalid())
 		}
 	}
 }

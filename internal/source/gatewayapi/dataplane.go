@@ -29,7 +29,7 @@ func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 	if ref := infrastructure.ParametersRef; ref != nil {
 		config, problem := t.config(string(ref.Group), string(ref.Kind), p.gateway.Namespace, ref.Name)
 		if problem != "" {
-			p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "infrastructure.parametersRef: %s", problem)
+			p.refused.alsoIn("infrastructure.parametersRef", gatewayv1.GatewayReasonInvalidParameters, "%s", problem)
 		}
 		p.merge(config)
 	}

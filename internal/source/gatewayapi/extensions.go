@@ -40,15 +40,15 @@ func (t *translator) mountedProblem(m *model.Mount, p *plane) verdict {
 func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {
-		firewall := r.rules[i].WAF
+		firewall, field := r.rules[i].WAF, fmt.Sprintf("rules[%d]", i)
 		if firewall != nil {
 			p.claim(claim{kind: claimWAF, namespace: r.GetNamespace()})
 		}
 		for _, m := range r.rules[i].Mounts() {
 			if r.GetNamespace() != p.parent.Namespace {
-				resolved.also(gatewayv1.RouteReasonRefNotPermitted,
-					"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
-					i, m.Filter, m.Kind(), r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.Names()[0])
+				resolved.alsoIn(field, gatewayv1.RouteReasonRefNotPermitted,
+					"%s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[2]s %[6]s",
+					m.Filter, m.Kind(), r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.Names()[0])
 				rules = slices.Clone(rules)
 				rules[i].Action, rules[i].Backends = model.Action{}, nil
 				break
@@ -58,11 +58,11 @@ func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved 
 					p.claim(claim{kind, r.GetNamespace(), name})
 				}
 			}
-			resolved.alsoReported(t.mountedProblem(&m, p.plane), fmt.Sprintf("rules[%d]", i))
+			resolved.alsoReported(t.mountedProblem(&m, p.plane), field)
 		}
 		if firewall != nil {
 			for _, problem := range firewall.Settings.Problems() {
-				resolved.also(appv1.ProblemInvalidRulesRef, "rules[%d]: %s", i, problem)
+				resolved.alsoIn(field, appv1.ProblemInvalidRulesRef, "%s", problem)
 			}
 		}
 	}

@@ -43,6 +43,8 @@ type listener struct {
 // verdict is a problem, or none if it has no reason.
 type verdict struct {
 	reason, message string
+	// field is the field that the first cause is about, if it is one.
+	field string
 	// unknown says that nobody knows whether anything is wrong.
 	unknown bool
 	// listed is how many causes the message has beside the first, and more how many others there are.
@@ -69,12 +71,12 @@ func (v *verdict) doubt(message string) {
 	}
 }
 
-// alsoReported adds the reports of proxies about a subject to a verdict. where names the reference to it.
-func (v *verdict) alsoReported(problem verdict, where string) {
+// alsoReported adds the reports of proxies about a subject to a verdict. field is the reference to it.
+func (v *verdict) alsoReported(problem verdict, field string) {
 	if problem.unknown {
 		v.doubt(problem.message)
 	} else if problem.reason != "" {
-		v.also(problem.reason, "%s: %s", where, problem.message)
+		v.alsoIn(field, problem.reason, "%s", problem.message)
 	}
 }
 
@@ -92,6 +94,15 @@ func (v *verdict) also(reason any, format string, args ...any) {
 		v.listed++
 	default:
 		v.more++
+	}
+}
+
+// alsoIn adds a cause in a field.
+func (v *verdict) alsoIn(field string, reason any, format string, args ...any) {
+	isFirst := v.isOpen()
+	v.also(reason, "%s: %s", field, fmt.Sprintf(format, args...))
+	if isFirst {
+		v.field = field
 	}
 }
 

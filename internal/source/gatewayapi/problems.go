@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -71,6 +72,7 @@ func (t *translator) noteProblems(r *route) {
 			if refused := r.rules[i].Refused; refused != "" {
 				var wrong verdict
 				wrong.no(model.ReasonUnsupportedValue, "requests for rules[%d] are answered with 500: %s", i, refused)
+				wrong.field = fmt.Sprintf("rules[%d]", i)
 				add(wrong)
 			}
 		}
@@ -137,6 +139,6 @@ func (t *translator) updatePolicyProblems() {
 }
 
 func newProblem(wrong verdict, about model.Problem, what string) model.Problem {
-	about.Reason, about.Message = model.Reason(wrong.reason), what+": "+cmp.Or(wrong.text(), wrong.reason)
+	about.Reason, about.Field, about.Message = model.Reason(wrong.reason), wrong.field, what+": "+cmp.Or(wrong.text(), wrong.reason)
 	return about
 }

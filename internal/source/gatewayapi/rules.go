@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"fmt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -62,7 +63,7 @@ func (t *translator) addRules(r *route, all []gatewayv1.HTTPRouteRule) {
 		r.rules = append(r.rules, model.Rule{})
 		last := len(r.rules) - 1
 		for _, problem := range translator.Translate(&r.rules[last], &all[i]) {
-			r.resolved.also(problem.Reason, "rules[%d].%s", last, problem.Message)
+			r.resolved.alsoIn(fmt.Sprintf("rules[%d].%s", last, problem.Field), problem.Reason, "%s", problem.Message)
 		}
 		for _, m := range r.rules[last].Mounts() {
 			t.dependOn(kindReported, r.GetNamespace(), m.Of)

@@ -18,6 +18,9 @@ const kindTLSPolicy = "BackendTLSPolicy"
 
 // IdleTarget is a target of a policy that the policy has no effect on at any data plane.
 type IdleTarget struct {
+	// Origin is the policy, and Field names the target.
+	Origin model.Origin
+	Field  string
 	// Message names the policy and the target, and why.
 	Message string
 	// Missing reports whether there is no such target. Otherwise, nothing that is known sends traffic there.
@@ -33,12 +36,12 @@ func (r *Result) IdleTargets() []IdleTarget {
 		for i := range policy.Spec.TargetRefs {
 			ref := &policy.Spec.TargetRefs[i]
 			target := model.Backend{Namespace: policy.Namespace, Service: string(ref.Name)}
-			idle, why := true, IdleTarget{"only Services are backends, and not objects of kind " + string(ref.Kind), true}
+			idle, why := true, isMissing("only Services are backends, and not objects of kind %s", ref.Kind)
 			if isService(ref) {
 				idle, why = t.isIdle(target, string(or(ref.SectionName, "")), true)
 			}
 			if idle {
-				all = append(all, why.of(kindTLSPolicy, policy, i))
+				all = append(all, why.of(kindTLSPolicy, policy, targetRef(i)))
 			}
 		}
 	}
@@ -46,14 +49,13 @@ func (r *Result) IdleTargets() []IdleTarget {
 		for i, ref := range policy.Spec.TargetRefs {
 			target := model.Backend{Namespace: policy.Namespace, Service: ref.Name}
 			if idle, why := t.isIdle(target, ref.SectionName, false); idle {
-				all = append(all, why.of(kindBackendPolicy, policy, i))
+				all = append(all, why.of(kindBackendPolicy, policy, targetRef(i)))
 			}
 		}
 		if backup := policy.Spec.Backup; backup != nil {
 			var v verdict
 			if t.checkPort(&v, "TCPRoute", model.Backend{Namespace: policy.Namespace, Service: backup.Name, Port: backup.Port}); v.reason != "" {
-				const message = "%s %s/%s: spec.backup has no effect: %s"
-				all = append(all, IdleTarget{fmt.Sprintf(message, kindBackendPolicy, policy.Namespace, policy.Name, v.message), true})
+				all = append(all, isMissing("%s", v.message).of(kindBackendPolicy, policy, "backup"))
 			}
 		}
 	}
@@ -86,9 +88,17 @@ func (r *Result) Strays(parents map[Parent]bool) []Object {
 	return all
 }
 
-func (i IdleTarget) of(kind string, policy metav1.Object, index int) IdleTarget {
-	i.Message = fmt.Sprintf("%s %s/%s: spec.targetRefs[%d] has no effect: %s", kind, policy.GetNamespace(), policy.GetName(), index, i.Message)
+func (i IdleTarget) of(kind string, policy metav1.Object, field string) IdleTarget {
+	i.Origin, i.Field = origin(kind, policy), field
+	i.Message = fmt.Sprintf("%s %s/%s: spec.%s has no effect: %s", kind, policy.GetNamespace(), policy.GetName(), field, i.Message)
 	return i
+}
+
+func targetRef(index int) string { return fmt.Sprintf("targetRefs[%d]", index) }
+
+// isMissing returns an IdleTarget without a policy, for a target that is not there.
+func isMissing(format string, args ...any) IdleTarget {
+	return IdleTarget{Missing: true, Message: fmt.Sprintf(format, args...)}
 }
 
 // isIdle reports whether a policy for a port of a Service, "" for all of its ports, has no effect, and why. No policy
@@ -115,9 +125,9 @@ func (t *translator) isIdle(target model.Backend, port string, tls bool) (bool, 
 	switch {
 	case known && service == nil:
 		const message = "there is no Service %s: correct the name, or put the policy into the namespace of the Service"
-		return true, IdleTarget{fmt.Sprintf(message, name), true}
+		return true, isMissing(message, name)
 	case known && port != "" && !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == port }):
-		return true, IdleTarget{fmt.Sprintf("Service %s has no port with the name %s, but %s", name, port, portNames(service)), true}
+		return true, isMissing("Service %s has no port with the name %s, but %s", name, port, portNames(service))
 	case port != "":
 		name = fmt.Sprintf("port %s of Service %s", port, name)
 	default:

@@ -172,11 +172,11 @@ func (t *translator) idleTelemetry() []IdleTarget {
 			}
 			switch {
 			case !isGateway(ref):
-				message := fmt.Sprintf("it is for Gateways of group %s, and not for objects of kind %s of group %q", gatewayv1.GroupName, ref.Kind, ref.Group)
-				all = append(all, IdleTarget{message, true}.of(kindTelemetry, policy, i))
+				const message = "it is for Gateways of group %s, and not for objects of kind %s of group %q"
+				all = append(all, isMissing(message, gatewayv1.GroupName, ref.Kind, ref.Group).of(kindTelemetry, policy, targetRef(i)))
 			case !slices.ContainsFunc(t.Gateways, isNamed):
-				message := fmt.Sprintf("there is no Gateway %s/%s: correct the name, or put the policy into the namespace of the Gateway", policy.Namespace, ref.Name)
-				all = append(all, IdleTarget{message, true}.of(kindTelemetry, policy, i))
+				const message = "there is no Gateway %s/%s: correct the name, or put the policy into the namespace of the Gateway"
+				all = append(all, isMissing(message, policy.Namespace, ref.Name).of(kindTelemetry, policy, targetRef(i)))
 			}
 		}
 	}

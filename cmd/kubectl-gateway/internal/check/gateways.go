@@ -156,7 +156,7 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 	})
 	table, _ := site.Compile()
 	for _, doubt := range site.Doubts(table) {
-		findings = append(findings, Finding{Level: Warning, About: about, Says: doubt})
+		findings = append(findings, Finding{Level: Warning, About: about, Says: doubt.Message})
 	}
 	for _, problem := range site.AttachedProblems() {
 		findings = append(findings, Finding{Level: Wrong, About: about, Says: problem.Message, Do: toDo(string(problem.Reason), gateway)})

@@ -16,18 +16,18 @@ import (
 )
 
 // Doubts returns what the Gateway asks for and hardly means, as far as the proxies would do it.
-func (s *Site) Doubts(table routing.Table) []string {
-	return slices.Concat(s.missingServices(table), s.unreachable(), s.ruleDoubts(), s.Model().WithoutHTTP3(), lostCallbacks(&table))
+func (s *Site) Doubts(table routing.Table) []model.Problem {
+	return slices.Concat(s.missingServices(table), s.unreachable(), s.ruleDoubts(), problemsOf(s.Model().WithoutHTTP3()), s.lostCallbacks(&table))
 }
 
 // missingServices names Services that the files lack, though they have others of that namespace.
-func (s *Site) missingServices(table routing.Table) []string {
+func (s *Site) missingServices(table routing.Table) []model.Problem {
 	named := table.Backends()
 	for _, policy := range table.Policies {
 		named = append(named, policy.Backup)
 	}
 	slices.SortFunc(named, model.CompareBackends)
-	var all []string
+	var all []model.Problem
 	for i, backend := range named {
 		isNamed := i > 0 && named[i-1].Namespace == backend.Namespace && named[i-1].Service == backend.Service
 		if _, known := s.service(backend.Namespace, backend.Service); known || isNamed || backend == (model.Backend{}) {
@@ -41,8 +41,9 @@ func (s *Site) missingServices(table routing.Table) []string {
 		}
 		slices.Sort(others)
 		if near := Nearest(backend.Service, others); near != "" {
-			all = append(all, fmt.Sprintf("Service %s/%s is not in the files, though others of its namespace are (there is %[1]s/%[3]s): "+
-				"correct the name or add it, else its requests are answered with 500", backend.Namespace, backend.Service, near))
+			message := fmt.Sprintf("Service %s/%s is not in the files, though others of its namespace are (there is %[1]s/%[3]s): "+
+				"correct the name or add it, else its requests are answered with 500", backend.Namespace, backend.Service, near)
+			all = append(all, wants(s.documents, backend.Namespace, backend.Service, message))
 		}
 	}
 	return all
@@ -56,35 +57,44 @@ func (s *Site) Compiler() *routing.Compiler {
 }
 
 // unreachable names the rules that get no requests.
-func (s *Site) unreachable() []string {
-	var all []string
-	for _, problem := range s.Compiler().Unreachable() {
-		of := model.Route{Origin: problem.Origin, Kind: problem.RouteKind, Name: problem.Route}
-		all = append(all, called(&of)+": "+problem.Message)
+func (s *Site) unreachable() []model.Problem {
+	all := slices.Clone(s.Compiler().Unreachable())
+	for i := range all {
+		of := model.Route{Origin: all[i].Origin, Kind: all[i].RouteKind, Name: all[i].Route}
+		all[i].Message = called(&of) + ": " + all[i].Message
 	}
 	return all
 }
 
 // ruleDoubts are about what rules say, whatever else there is.
-func (s *Site) ruleDoubts() []string {
-	var all []string
+func (s *Site) ruleDoubts() []model.Problem {
+	var all []model.Problem
 	for route := range s.Model().Routes.Values() {
 		for i := range route.Rules {
 			rule := &route.Rules[i]
+			doubt := func(format string) {
+				all = append(all, aboutRule(route, i, called(route)+": "+fmt.Sprintf(format, i)))
+			}
 			if HasNoWeight(rule) {
-				all = append(all, fmt.Sprintf("%s: rules[%d]: the weights of all backends are 0, so its requests are answered with 500", called(route), i))
+				doubt("rules[%d]: the weights of all backends are 0, so its requests are answered with 500")
 			}
 			// Objects made of Ingresses have such rules on purpose.
 			if route.Origin.Kind == "Gateway" && len(rule.Backends) == 0 && rule.Refused == "" && rule.Redirect == nil && rule.Response == nil {
-				all = append(all, fmt.Sprintf("%s: rules[%d] has no backendRefs, so its requests are answered with 500", called(route), i))
+				doubt("rules[%d] has no backendRefs, so its requests are answered with 500")
 			}
 			if rule.CORS != nil && rule.CORS.Credentials && slices.Contains(rule.CORS.Origins, "*") {
-				all = append(all, fmt.Sprintf("%s: rules[%d]: CORS has the origin * with credentials, so a page of any origin can act for the user: "+
-					"name the origins", called(route), i))
+				doubt("rules[%d]: CORS has the origin * with credentials, so a page of any origin can act for the user: name the origins")
 			}
 		}
 	}
 	return all
+}
+
+// aboutRule returns a problem of a rule of a route.
+func aboutRule(route *model.Route, index int, message string) model.Problem {
+	return model.Problem{
+		Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Field: fmt.Sprintf("rules[%d]", index), Message: message,
+	}
 }
 
 // called names a route.
@@ -102,8 +112,8 @@ func HasNoWeight(rule *model.Rule) bool {
 }
 
 // lostCallbacks names the rules with an OIDC whose logins end at a path that leads to no rule with the same OIDC.
-func lostCallbacks(table *routing.Table) []string {
-	var all []string
+func (s *Site) lostCallbacks(table *routing.Table) []model.Problem {
+	var all []model.Problem
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]
 		if listener.Protocol != model.ProtocolHTTPS {
@@ -117,13 +127,24 @@ func lostCallbacks(table *routing.Table) []string {
 					continue
 				}
 				asked[rule.OIDC.Login.Question()] = true
-				if lost := lostCallback(table, listener, host, rule); lost != "" && !slices.Contains(all, lost) {
+				lost := s.aboutRuleOf(rule, lostCallback(table, listener, host, rule))
+				if lost.Message != "" && !slices.Contains(all, lost) {
 					all = append(all, lost)
 				}
 			}
 		}
 	}
 	return all
+}
+
+// aboutRuleOf returns a problem of a rule of the table.
+func (s *Site) aboutRuleOf(rule *routing.Rule, message string) model.Problem {
+	for route := range s.Model().Routes.Values() {
+		if route.Kind == rule.Kind && route.Name == rule.Route {
+			return aboutRule(route, rule.Index, message)
+		}
+	}
+	return model.Problem{Message: message}
 }
 
 // lostCallback says that a login for a rule at a host ends nowhere, "" if it does not.

@@ -60,7 +60,7 @@ func Refused(objects []*unstructured.Unstructured, documents []Document, namespa
 	sites, _, _ := found.sites(func(*appv1.Gateway) bool { return true })
 	for _, site := range sites {
 		table, refused := site.Compile()
-		problems = append(problems, site.Problems(table, refused)...)
+		problems = append(problems, Messages(site.Problems(table, refused))...)
 	}
 	return problems
 }
@@ -186,7 +186,7 @@ func (c *contents) site(gateway *appv1.Gateway) *Site {
 // sites returns a site for each Gateway of the kinds of both groups whose class is ours. Of our own, those count that
 // are wanted. lost names routes without a Gateway of the files and classes that are not there, and idle what has no
 // effect, maybe because of that.
-func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, lost, idle []string) {
+func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, lost, idle []model.Problem) {
 	for _, gateway := range c.own {
 		if wanted(gateway) {
 			all = append(all, c.site(gateway))
@@ -197,7 +197,7 @@ func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, lost, i
 	result := gatewayapi.Translate(c.objects)
 	closeRefused(result)
 	for _, target := range result.IdleTargets() {
-		idle = append(idle, target.Message)
+		idle = append(idle, model.Problem{Origin: target.Origin, Field: target.Field, Message: target.Message})
 	}
 	idle = append(idle, c.unused(result)...)
 	lost = c.unknownClasses()
@@ -233,46 +233,47 @@ func (c *contents) settings(result *gatewayapi.Result, gateway *gatewayv1.Gatewa
 	return nil
 }
 
-// usualClass is the GatewayClass that the project's own files have.
-const usualClass = "gateway"
+const (
+	// usualClass is the GatewayClass that the project's own files have.
+	usualClass = "gateway"
+	fieldClass = "gatewayClassName"
+)
 
 // unknownClasses names GatewayClasses that there are hardly.
-func (c *contents) unknownClasses() []string {
-	var all []string
+func (c *contents) unknownClasses() []model.Problem {
+	var all []model.Problem
 	for _, class := range c.unknown {
 		near := Nearest(class, c.classes)
 		if len(c.classes) == 0 && class != usualClass && distance(class, usualClass) <= 2 {
 			near = usualClass
 		}
-		if where := c.whereClass(class); near != "" && where != "" {
-			all = append(all, where+fmt.Sprintf("GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies", class, near))
+		const message = "GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies"
+		i := slices.IndexFunc(c.documents, func(d Document) bool { return d.value("spec."+fieldClass) == class })
+		if near != "" && i >= 0 { // else it is the class of a Gateway that is assumed
+			all = append(all, c.documents[i].problem(fieldClass, fmt.Sprintf(message, class, near)))
 		}
 	}
 	return all
 }
 
-// whereClass returns where a Gateway first names a GatewayClass.
-func (c *contents) whereClass(name string) string {
-	const field = "spec.gatewayClassName"
-	i := slices.IndexFunc(c.documents, func(d Document) bool { return d.value(field) == name })
-	if i < 0 { // that of a Gateway that is assumed
-		return ""
-	}
-	return c.documents[i].At(field) + ": "
-}
-
 // unused names RouteFilters and GatewayConfigs that nothing names.
-func (c *contents) unused(result *gatewayapi.Result) []string {
-	var all []string
+func (c *contents) unused(result *gatewayapi.Result) []model.Problem {
+	var all []model.Problem
 	for _, filter := range result.IdleFilters() {
-		all = append(all, fmt.Sprintf("RouteFilter %s/%s has no effect: no route of its namespace names it in an extensionRef", filter.Namespace, filter.Name))
+		all = append(all, model.Problem{
+			Origin:  model.Origin{Kind: filter.Kind, Namespace: filter.Namespace, Name: filter.Name},
+			Message: fmt.Sprintf("RouteFilter %s/%s has no effect: no route of its namespace names it in an extensionRef", filter.Namespace, filter.Name),
+		})
 	}
 	for config := range c.configs {
 		if !c.used[config] {
-			all = append(all, fmt.Sprintf("GatewayConfig %s has no effect: no Gateway and no GatewayClass names it in a parametersRef", config))
+			all = append(all, model.Problem{
+				Origin:  model.Origin{Kind: "GatewayConfig", Namespace: config.Namespace, Name: config.Name},
+				Message: fmt.Sprintf("GatewayConfig %s has no effect: no Gateway and no GatewayClass names it in a parametersRef", config),
+			})
 		}
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(a, b model.Problem) int { return cmp.Compare(a.Message, b.Message) })
 	return all
 }
 

@@ -239,14 +239,16 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	if len(assumed) > 0 {
 		idle = nil // what uses it may be elsewhere, too
 	}
-	for _, all := range [][]string{lost, idle} {
-		for i, message := range all {
-			all[i] = whereObject(found.documents, message) + message
+	placed := func(problems []model.Problem) []string {
+		texts := make([]string, len(problems))
+		for i := range problems {
+			texts[i] = place(found.documents, problems[i]) + problems[i].Message
 		}
+		return texts
 	}
-	first := slices.Concat(replaced, ignored(documents), wideRanges(documents), lost)
+	first := slices.Concat(replaced, ignored(documents), wideRanges(documents), placed(lost))
 	o.warnOf(first)
-	o.idle = idle
+	o.idle = placed(idle)
 	for _, document := range documents {
 		if len(sites) > 0 && document.Object.GetKind() == "Ingress" {
 			o.Note("%s: %s is not looked at: kubectl gateway convert makes HTTPRoutes of it", document.Source, document)
@@ -256,7 +258,7 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		}
 	}
 	for _, site := range sites {
-		site.Ignored = slices.Concat(first, idle)
+		site.Ignored = slices.Concat(first, o.idle)
 		site.isAssumed = len(assumed) > 0
 	}
 	switch {

@@ -4,124 +4,128 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/source/gatewayapi"
 )
 
-var (
-	// aboutObject is how messages about an object begin, aboutRoute and aboutListener those about a part of a Gateway.
-	aboutObject   = regexp.MustCompile(`^(\w+) ([^ /:]+)/([^ /:]+)(: | has )`)
-	aboutRoute    = regexp.MustCompile(`^route "?(?:([^" /:]+)/)?([^" /:]+)"?(: | )`)
-	aboutListener = regexp.MustCompile(`^listener ([^ :]+): `)
-	aboutService  = regexp.MustCompile(`^Service ([^ /:]+)/([^ /:]+) is not `)
-	// noObject names an object that is not there.
-	noObject = regexp.MustCompile(`there is no (RouteFilter|GatewayConfig) ([^ /:]+)/([^ /:]+)$`)
-	// aboutField is the field that a message names.
-	aboutField = regexp.MustCompile(`\b(?:spec\.)?((?:rules|targetRefs|parentRefs|backends|infrastructure|hostnames)\b[\w\[\].]*\w)\b`)
-)
-
-// Describe returns a message about a part of a Gateway, with the Gateway, the file and the line if they are known, and
-// the object that is meant by one that is not there.
-func (s *Site) Describe(message string) string {
-	hint := ""
-	if match := noObject.FindStringSubmatch(message); match != nil {
-		var names []string
-		for _, d := range s.documents {
-			if d.Object.GetKind() == match[1] && d.Object.GetNamespace() == match[2] {
-				names = append(names, d.Object.GetName())
-			}
-		}
-		if near := Similar(match[3], names); near != "" {
-			hint = fmt.Sprintf(": do you mean %s?", near)
-		}
-	}
-	return s.where(message) + s.Name() + ": " + message + hint
-}
-
-// where returns the file and the line that a message is about, with a colon; "" if nobody knows.
-func (s *Site) where(message string) string {
+// Describe returns a problem of the Gateway, with the Gateway, the file and the line if they are known, and the object
+// that is meant by one that is not there.
+func (s *Site) Describe(problem model.Problem) string {
 	group := appv1.GroupName
 	if s.IsGatewayAPI {
 		group = gatewayv1.GroupName
 	}
-	if match := aboutListener.FindStringSubmatch(message); match != nil {
-		return place(s.documents, group, "Gateway", s.Gateway.Namespace, s.Gateway.Name, func(d Document) string { return named(d, match[1], "listeners") })
+	document, field := find(s.documents, group, problem)
+	if document == nil {
+		return s.Name() + ": " + problem.Message
 	}
-	if match := aboutRoute.FindStringSubmatch(message); match != nil && match[1] == "" {
-		return place(s.documents, group, "Gateway", s.Gateway.Namespace, s.Gateway.Name, func(d Document) string {
-			return named(d, match[2], "routes", "tcpRoutes", "tlsRoutes") + fieldIn(".", message)
-		})
-	} else if match != nil {
-		return place(s.documents, gatewayv1.GroupName, "", match[1], match[2], func(Document) string { return fieldIn("spec.", message) })
-	}
-	if match := aboutService.FindStringSubmatch(message); match != nil {
-		return whereNamed(s.documents, match[1], match[2])
-	}
-	return whereObject(s.documents, message)
+	return document.At(field) + ": " + s.Name() + ": " + problem.Message + meant(s.documents, *document, field)
 }
 
-// whereNamed returns where an object first refers to a Service.
-func whereNamed(documents []Document, namespace, name string) (where string) {
-	for _, d := range documents {
-		walk(d.Object.Object["spec"], "spec", func(path, text string) {
-			isReference := strings.Contains(path, "ackendRefs[") || strings.Contains(path, "backends[") // also of mirrors
-			if where == "" && text == name && isReference && strings.HasSuffix(path, ".name") && d.Object.GetNamespace() == namespace {
-				where = d.At(path) + ": "
-			}
-		})
-	}
-	return where
-}
-
-// whereObject returns the file and the line that a message about an object is about, with a colon; "" if nobody knows.
-func whereObject(documents []Document, message string) string {
-	match := aboutObject.FindStringSubmatch(message)
-	if match == nil {
-		return ""
-	}
-	return place(documents, "", match[1], match[2], match[3], func(Document) string { return fieldIn("spec.", message) })
-}
-
-// place returns where a field of an object is. A group or a kind that is empty may be any.
-func place(documents []Document, group, kind, namespace, name string, field func(Document) string) string {
-	for _, d := range documents {
-		of := d.Object.GroupVersionKind()
-		if cmp.Or(group, of.Group) == of.Group && cmp.Or(kind, of.Kind) == of.Kind && d.Object.GetNamespace() == namespace && d.Object.GetName() == name {
-			return d.At(field(d)) + ": "
+// find returns the document and the field that a problem is about, nil if the files do not have it. A Gateway is of a
+// group.
+func find(documents []Document, group string, problem model.Problem) (*Document, string) {
+	of := problem.Origin
+	for i := range documents {
+		d := &documents[i]
+		kind := d.Object.GroupVersionKind()
+		if kind.Kind != of.Kind || d.Object.GetNamespace() != of.Namespace || d.Object.GetName() != of.Name || kind.Kind == "Gateway" && kind.Group != group {
+			continue
 		}
+		part := ""
+		switch {
+		case of.Kind == "Gateway" && problem.Route != "":
+			part = named(d, problem.Route, "routes", "tcpRoutes", "tlsRoutes")
+		case problem.Listener != "":
+			part = named(d, problem.Listener, "listeners")
+		}
+		switch {
+		case problem.Field != "":
+			part = "spec" + part + "." + problem.Field
+		case part != "":
+			part = "spec" + part
+		}
+		return d, part
+	}
+	return nil, ""
+}
+
+// place returns the file and the line that a problem of an object of the Gateway API is about, with a colon; "" if
+// nobody knows.
+func place(documents []Document, problem model.Problem) string {
+	if document, field := find(documents, gatewayv1.GroupName, problem); document != nil {
+		return document.At(field) + ": "
 	}
 	return ""
 }
 
-// fieldIn returns the field that a message names, after a prefix; "": it names none.
-func fieldIn(prefix, message string) string {
-	if match := aboutField.FindStringSubmatch(message); match != nil {
-		return prefix + match[1]
-	}
-	return ""
-}
-
-// named returns the element with a name of a list in the spec.
-func named(d Document, name string, lists ...string) string {
-	spec, _ := d.Object.Object["spec"].(map[string]any)
+// named returns the element with a name of a list in the spec, "" if there is none.
+func named(d *Document, name string, lists ...string) string {
 	for _, list := range lists {
-		for i, element := range Maps(spec[list]) {
+		for i, element := range Maps(d.value("spec." + list)) {
 			if element["name"] == name {
-				return fmt.Sprintf("spec.%s[%d]", list, i)
+				return fmt.Sprintf(".%s[%d]", list, i)
 			}
 		}
 	}
-	return "spec"
+	return ""
+}
+
+// meant tells which RouteFilter or GatewayConfig is meant by the name of one in a field that the files lack, "" if none
+// is.
+func meant(documents []Document, d Document, field string) string {
+	ref, ok := d.value(field).(map[string]any)
+	if extension, isFilter := ref["extensionRef"].(map[string]any); isFilter {
+		ref = extension
+	}
+	var names []string
+	for i := range documents {
+		if object := documents[i].Object; ok && object.GetKind() == ref["kind"] && object.GetNamespace() == d.Object.GetNamespace() {
+			names = append(names, object.GetName())
+		}
+	}
+	name, _ := ref["name"].(string)
+	if near := Similar(name, names); near != "" && !slices.Contains(names, name) {
+		return fmt.Sprintf(": do you mean %s?", near)
+	}
+	return ""
+}
+
+// problem returns a problem of a field of the spec.
+func (d Document) problem(field, message string) model.Problem {
+	origin := model.Origin{Kind: d.Object.GetKind(), Namespace: d.Object.GetNamespace(), Name: d.Object.GetName()}
+	return model.Problem{Origin: origin, Field: field, Message: message}
+}
+
+// wants returns where an object first refers to a Service, and says that of it.
+func wants(documents []Document, namespace, name, message string) model.Problem {
+	problem := model.Problem{Message: message}
+	for i := range documents {
+		d := &documents[i]
+		walk(d.Object.Object["spec"], "", func(path, text string) {
+			isReference := strings.Contains(path, "ackendRefs[") || strings.Contains(path, "backends[") // also of mirrors
+			if problem.Field == "" && text == name && isReference && strings.HasSuffix(path, ".name") && d.Object.GetNamespace() == namespace {
+				problem = d.problem(strings.TrimPrefix(path, "."), message)
+			}
+		})
+	}
+	return problem
 }
 
 // stray returns why a route has no effect: its parents are not in the files.
-func (c *contents) stray(route gatewayapi.Object, parents map[gatewayapi.Parent]bool) string {
+func (c *contents) stray(route gatewayapi.Object, parents map[gatewayapi.Parent]bool) model.Problem {
+	problem := model.Problem{Origin: model.Origin{Kind: route.Kind, Namespace: route.Namespace, Name: route.Name}, Field: "parentRefs"}
+	problem.Message = c.whyStray(route, parents)
+	return problem
+}
+
+func (c *contents) whyStray(route gatewayapi.Object, parents map[gatewayapi.Parent]bool) string {
 	about := fmt.Sprintf("%s %s/%s has no effect: spec.parentRefs", route.Kind, route.Namespace, route.Name)
 	i := slices.IndexFunc(c.documents, func(d Document) bool {
 		return d.Object.GetKind() == route.Kind && d.Object.GetNamespace() == route.Namespace && d.Object.GetName() == route.Name

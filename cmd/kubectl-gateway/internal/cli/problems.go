@@ -32,32 +32,46 @@ func (s *Site) AttachedProblems() []model.Problem {
 
 // Problems returns what the proxies do not serve, as far as known: refused parts, and unusable Services, Secrets and
 // ConfigMaps.
-func (s *Site) Problems(table routing.Table, refused []model.Problem) []string {
+func (s *Site) Problems(table routing.Table, refused []model.Problem) []model.Problem {
 	problems := s.references(table, refused)
 	for _, problem := range s.usable(table).Problems {
-		problems = append(problems, problem.Message)
+		of := problem.Origin
+		problems = append(problems, model.Problem{Origin: model.Origin{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}, Message: problem.Message})
 	}
 	_, _, broken := s.keySets(table, true)
-	return append(problems, broken...)
+	return append(problems, problemsOf(broken)...)
+}
+
+// problemsOf are problems of which nobody knows the place.
+func problemsOf(messages []string) []model.Problem {
+	all := make([]model.Problem, len(messages))
+	for i := range messages {
+		all[i].Message = messages[i]
+	}
+	return all
+}
+
+// Messages returns what problems say.
+func Messages(problems []model.Problem) []string {
+	all := make([]string, len(problems))
+	for i := range problems {
+		all[i] = problems[i].Message
+	}
+	return all
 }
 
 // references returns the unusable references of a Gateway and its routes, after their refused parts.
-func (s *Site) references(table routing.Table, refused []model.Problem) []string {
-	var all []string
-	for _, problem := range refused {
-		all = append(all, problem.Message)
-	}
+func (s *Site) references(table routing.Table, refused []model.Problem) []model.Problem {
+	all := slices.Clone(refused)
 	if !s.IsGatewayAPI {
 		service := func(name string) (*corev1.Service, bool) { return s.service(s.Gateway.Namespace, name) }
-		for _, problem := range status.RefProblems(s.Gateway, service) {
-			all = append(all, problem.Message)
-		}
+		all = append(all, status.RefProblems(s.Gateway, service)...)
 	}
 	for _, backend := range table.Backends() {
 		why := table.Policies[backend].Refused
-		isSaid := func(message string) bool { return strings.Contains(message, why) }
+		isSaid := func(problem model.Problem) bool { return strings.Contains(problem.Message, why) }
 		if why != "" && !slices.ContainsFunc(all, isSaid) {
-			all = append(all, fmt.Sprintf("requests for Service %s are answered with 500: %s", backend, why))
+			all = append(all, model.Problem{Message: fmt.Sprintf("requests for Service %s are answered with 500: %s", backend, why)})
 		}
 	}
 	return all

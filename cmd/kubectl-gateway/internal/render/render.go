@@ -14,6 +14,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
 	"gateway/internal/operator/status"
 )
 
@@ -91,7 +92,7 @@ func (c *command) run(ctx context.Context, name string) error {
 }
 
 // warn prints the parts of a Gateway that have no effect.
-func (c *command) warn(site *cli.Site, problems []string) {
+func (c *command) warn(site *cli.Site, problems []model.Problem) {
 	for _, problem := range problems {
 		c.Warn("%s", site.Describe(problem))
 	}

@@ -108,9 +108,9 @@ func (o *objects) addProblems(site *cli.Site, table routing.Table, refused []mod
 			o.secrets[name] = nil
 		}
 	}
-	o.doubts = site.Doubts(table)
+	o.doubts = cli.Messages(site.Doubts(table))
 	o.hasWarnings = len(site.Ignored)+len(o.doubts) > 0
-	o.problems = slices.Concat(site.Problems(table, refused), site.MissingKeys(table, true))
+	o.problems = slices.Concat(cli.Messages(site.Problems(table, refused)), site.MissingKeys(table, true))
 	usable := agent.CheckFiles(&table, o.namespace, o.secrets, o.configMaps, time.Now())
 	o.unserved = map[string]bool{}
 	for i := range table.Listeners {
