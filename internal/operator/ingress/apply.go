@@ -35,6 +35,9 @@ type applied struct {
 	generation              int64
 	created                 metav1.Time
 	at                      time.Time
+	// class is that of the object, and home a Gateway or ListenerSet.
+	class string
+	home  source.Object
 }
 
 // refusal is what the API server has against an object.
@@ -125,7 +128,7 @@ func (c *Controller) applyGroup(ctx context.Context, group []*desired) error {
 		after := newest[family]
 		err := c.applyOne(ctx, one, after)
 		errs = append(errs, err)
-		if made := c.lastApplied(one.Subject); made.created.After(after.Time) {
+		if made := c.lastApplied(one.Subject); one.family != "" && made.created.After(after.Time) {
 			newest[family] = made.created
 		}
 		if one.family == "" && (err != nil || !c.isSeen(one)) {
@@ -235,9 +238,14 @@ func (c *Controller) note(one *desired, object *unstructured.Unstructured, err e
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		c.applied[one.Subject] = applied{
-			one.digest, object.GetResourceVersion(), object.GetUID(), object.GetGeneration(), object.GetCreationTimestamp(), c.now(),
+		last := applied{
+			digest: one.digest, resourceVersion: object.GetResourceVersion(), uid: object.GetUID(), generation: object.GetGeneration(),
+			created: object.GetCreationTimestamp(), at: c.now(), class: one.class.Name,
 		}
+		if one.Kind == "Gateway" || one.Kind == "ListenerSet" {
+			last.home = one.object
+		}
+		c.applied[one.Subject] = last
 		c.queue.AddAfter(everything, watchDelay)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil // its namespace is gone, with the Ingress

@@ -51,8 +51,11 @@ type made struct {
 	// programmed says that all proxies run what a route says, at all its parents, and problem what is wrong with it.
 	programmed bool
 	problem    string
-	// addresses are those of a Gateway.
+	// addresses are those of a Gateway, and clients what it asks of clients.
 	addresses []networkingv1.IngressLoadBalancerIngress
+	clients   source.MadeGateway
+	// listeners are those of a ListenerSet.
+	listeners source.MadeListenerSet
 }
 
 // addMade adds the cache of a kind.
@@ -93,6 +96,8 @@ func keep(obj any) (any, error) {
 		return kept, kept.readRoute(object)
 	case "Gateway":
 		return kept, kept.readGateway(object)
+	case "ListenerSet":
+		return kept, kept.readListenerSet(object)
 	}
 	return kept, nil
 }
@@ -129,13 +134,13 @@ func (m *made) readRoute(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// readGateway reads the addresses of a Gateway.
+// readGateway reads the addresses of a Gateway, and what it asks of clients.
 func (m *made) readGateway(object *unstructured.Unstructured) error {
 	var gateway gatewayv1.Gateway
-	partial := map[string]any{"status": object.Object["status"]}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(partial, &gateway); err != nil {
-		return fmt.Errorf("failed to read the status of Gateway %s: %w", nameOf(object), err)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &gateway); err != nil {
+		return fmt.Errorf("failed to read Gateway %s: %w", nameOf(object), err)
 	}
+	m.clients = source.ReadGateway(&gateway)
 	for _, address := range gateway.Status.Addresses {
 		if address.Type != nil && *address.Type == gatewayv1.HostnameAddressType {
 			m.addresses = append(m.addresses, networkingv1.IngressLoadBalancerIngress{Hostname: address.Value})
@@ -143,6 +148,16 @@ func (m *made) readGateway(object *unstructured.Unstructured) error {
 			m.addresses = append(m.addresses, networkingv1.IngressLoadBalancerIngress{IP: address.Value})
 		}
 	}
+	return nil
+}
+
+// readListenerSet reads the hostnames of a ListenerSet.
+func (m *made) readListenerSet(object *unstructured.Unstructured) error {
+	var set gatewayv1.ListenerSet
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &set); err != nil {
+		return fmt.Errorf("failed to read ListenerSet %s: %w", nameOf(object), err)
+	}
+	m.listeners = source.ReadListenerSet(&set)
 	return nil
 }
 

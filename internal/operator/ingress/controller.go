@@ -214,6 +214,9 @@ type observed struct {
 	grants []*gatewayv1.ReferenceGrant
 	// routes are since when there are HTTPRoutes.
 	routes map[source.HostRoutes]source.Period
+	// gateways and listenerSets are those that were made, by class.
+	gateways     map[string][]source.MadeGateway
+	listenerSets map[string][]source.MadeListenerSet
 }
 
 // observe collects the state of the cluster from the caches.
@@ -221,6 +224,7 @@ func (c *Controller) observe() *observed {
 	o := &observed{
 		classes: list[*networkingv1.IngressClass](c.classes), services: map[types.NamespacedName]*corev1.Service{},
 		configMaps: map[types.NamespacedName]*corev1.ConfigMap{}, routes: map[source.HostRoutes]source.Period{},
+		gateways: map[string][]source.MadeGateway{}, listenerSets: map[string][]source.MadeListenerSet{},
 	}
 	for _, ingress := range list[*networkingv1.Ingress](c.ingresses) {
 		if ingress.DeletionTimestamp == nil {
@@ -252,7 +256,37 @@ func (c *Controller) observe() *observed {
 			o.routes[key] = period
 		}
 	}
+	c.observeMade(o)
 	return o
+}
+
+// observeMade collects where hosts are. What was applied counts, if the cache does not show it yet.
+func (c *Controller) observeMade(o *observed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for subject, last := range c.applied {
+		if last.home == nil || !c.isAhead(subject, c.cached(subject)) {
+			continue
+		}
+		switch object := last.home.(type) {
+		case *gatewayv1.Gateway:
+			o.gateways[last.class] = append(o.gateways[last.class], source.ReadGateway(object))
+		case *gatewayv1.ListenerSet:
+			o.listenerSets[last.class] = append(o.listenerSets[last.class], source.ReadListenerSet(object))
+		}
+	}
+	for _, kind := range []string{"Gateway", "ListenerSet"} {
+		for _, object := range list[*made](c.made[kind]) {
+			class := object.Labels[source.LabelClass]
+			switch {
+			case object.DeletionTimestamp != nil || c.isAhead(source.Subject{Kind: kind, Namespace: object.Namespace, Name: object.Name}, object):
+			case kind == "Gateway":
+				o.gateways[class] = append(o.gateways[class], object.clients)
+			default:
+				o.listenerSets[class] = append(o.listenerSets[class], object.listeners)
+			}
+		}
+	}
 }
 
 // list returns the objects of a cache.

@@ -1,7 +1,6 @@
 package ingress
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -59,6 +58,8 @@ type note struct {
 type served struct {
 	routes   []source.Subject
 	gateways []source.Subject
+	// isMoving says that it is at Gateways of an earlier release, too.
+	isMoving bool
 }
 
 // evaluate returns what the Ingresses ask for.
@@ -88,9 +89,10 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 			Classes:   seen.classes, Services: seen.services, ConfigMaps: seen.configMaps, Configuration: configurations[class.Name],
 			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name, Open: source.OpenBy(class),
 			Taken: taken, Serving: true, Grants: seen.grants, Routes: seen.routes,
+			Gateways: seen.gateways[class.Name], ListenerSets: seen.listenerSets[class.Name],
 		})
 		e.faulty = append(e.faulty, faulty...)
-		if problem := cmp.Or(c.foreign(result, class), c.unsure(class, faulty)); problem != "" {
+		if problem := c.foreign(result, class); problem != "" {
 			e.waiting[class.Name] = problem
 			continue
 		}
@@ -98,7 +100,7 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 			one := newDesired(object, class, result.Owners(object))
 			one.held = c.isHeld(one, faulty)
 			e.objects, e.byName[one.Subject], taken = append(e.objects, one), one, append(taken, one.Subject)
-			e.serve(object, one)
+			e.serve(object, one, result.Earlier)
 		}
 		for _, one := range result.Notes {
 			e.notes = append(e.notes, note{one, class})
@@ -249,8 +251,8 @@ func digestOf(content any) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:32]
 }
 
-// serve notes which routes and Gateways an Ingress has.
-func (e *evaluation) serve(object source.Object, one *desired) {
+// serve notes which routes and Gateways an Ingress has. earlier are the Gateways of an earlier release.
+func (e *evaluation) serve(object source.Object, one *desired, earlier []string) {
 	var parents []gatewayv1.ParentReference
 	switch route := object.(type) {
 	case *gatewayv1.HTTPRoute:
@@ -270,7 +272,11 @@ func (e *evaluation) serve(object source.Object, one *desired) {
 			if parent.Namespace != nil {
 				gateway.Namespace = string(*parent.Namespace)
 			}
-			if parent.Kind == nil && !slices.Contains(of.gateways, gateway) {
+			switch {
+			case parent.Kind != nil || slices.Contains(of.gateways, gateway):
+			case slices.Contains(earlier, gateway.Name):
+				of.isMoving = true
+			default:
 				of.gateways = append(of.gateways, gateway)
 			}
 		}

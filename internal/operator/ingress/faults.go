@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -36,21 +35,6 @@ func (c *Controller) translateSome(in source.Input) (result *source.Result, faul
 		i := sort.Search(len(all)-1, func(i int) bool { return try(all[:i+1]) == nil })
 		faulty, all = append(faulty, fault{all[i], cause}), slices.Delete(slices.Clone(all), i, i+1)
 	}
-}
-
-// unsure returns why a class with faulty Ingresses stays as it is as a whole: which of its Gateways a host belongs to
-// depends on all of its Ingresses.
-func (c *Controller) unsure(class *networkingv1.IngressClass, faulty []fault) string {
-	gateways := 0
-	for _, gateway := range list[*made](c.made["Gateway"]) {
-		if gateway.Labels[source.LabelClass] == class.Name {
-			gateways++
-		}
-	}
-	if len(faulty) > 0 && gateways > 1 {
-		return fmt.Sprintf("it has several Gateways, and Ingress %s makes the operator panic: this is a bug, please report it", nameOf(faulty[0]))
-	}
-	return ""
 }
 
 // isHeld reports whether an object stays as it is because of faulty Ingresses of its class: it is a route of one of

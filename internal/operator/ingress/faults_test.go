@@ -77,18 +77,29 @@ func TestFaultyIngressKeepsListeners(t *testing.T) {
 	f.expectWrites()
 }
 
-// TestFaultyIngressBesideGateways: a class with several Gateways stays as it is.
+// TestFaultyIngressBesideGateways: a class with several Gateways goes on, and each host stays at its own.
 func TestFaultyIngressBesideGateways(t *testing.T) {
 	f := newFixture(t)
-	certificates := map[string]string{source.Prefix + "auth-tls-secret": "a/ca"}
-	one, two := f.addIngress("a", "one", certificates, "/"), f.addIngress("b", "two", map[string]string{source.Prefix + "auth-tls-secret": "b/ca"}, "/")
-	for _, ingress := range []*networkingv1.Ingress{one, two} {
-		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{ingress.Name + ".test"}, SecretName: "tls"}}
+	add := func(namespace, name string) *networkingv1.Ingress {
+		ingress := f.addIngress(namespace, name, map[string]string{source.Prefix + "auth-tls-secret": namespace + "/ca"}, "/")
+		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{name + ".test"}, SecretName: "tls"}}
+		return ingress
 	}
+	two, one := add("b", "two"), add("a", "one")
 	f.sync()
+	before := f.specs()
+	for _, faulty := range []*networkingv1.Ingress{one, two} {
+		f.panicking(faulty)
+		f.expectWrites()
+	}
 	f.panicking(one)
-	f.expectWrites()
-	if events := f.events(); !strings.Contains(events, "Warning Waiting it has several Gateways, and Ingress a/one makes the operator panic") {
-		t.Errorf("the events are\n%s", events)
+	two.Spec.Rules[0].HTTP.Paths[0].Path = "/new"
+	f.expectWrites("apply HTTPRoute b/web-two-test")
+	add("c", "three")
+	f.expectWrites("apply Gateway gateways/web-04", "apply HTTPRoute c/web-three-test", "apply HTTPRoute c/web-three-test-redirect", "apply ListenerSet c/web-04")
+	for name, spec := range f.specs() {
+		if name != home+"/web" && name != "b/web-two-test" && before[name] != "" && before[name] != spec { // two objects are web
+			t.Errorf("%s was %s, and is %s", name, before[name], spec)
+		}
 	}
 }

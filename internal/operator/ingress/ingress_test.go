@@ -134,6 +134,23 @@ func (f *fixture) apply(subject source.Subject, patch []byte, conflict error) (b
 	return true, object, err
 }
 
+// make adds an object of the class that an earlier release has made.
+func (f *fixture) make(kind, namespace, name string, spec map[string]any) {
+	f.t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "spec": spec}}
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	object.SetLabels(map[string]string{source.LabelClass: "web"})
+	object.SetUID(types.UID(name))
+	object.SetResourceVersion("5")
+	f.objects[source.Subject{Kind: kind, Namespace: namespace, Name: name}] = object
+	kept, err := keep(object)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.add(f.made[kind], kept)
+}
+
 // remove deletes an object that was made, and has the cache show that.
 func (f *fixture) remove(kind, namespace, name string) {
 	f.t.Helper()

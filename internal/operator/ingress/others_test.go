@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -130,5 +131,81 @@ func TestOpen(t *testing.T) {
 			t.Errorf("open by %q, the events are\n%s", open, events)
 		}
 		f.told = nil
+	}
+}
+
+// TestEarlierGateways: an Ingress at a Gateway of an earlier release has its address until all proxies run its routes at
+// both. The Gateway stays until somebody deletes it.
+func TestEarlierGateways(t *testing.T) {
+	f := newFixture(t)
+	var statuses []string
+	f.kube.(*kubefake.Clientset).PrependReactor("patch", "ingresses", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		statuses = append(statuses, string(action.(clienttesting.PatchAction).GetPatch()))
+		return true, &networkingv1.Ingress{}, nil
+	})
+	one := f.addIngress("a", "one", nil, "/")
+	one.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{"one.test"}, SecretName: "tls"}}
+	one.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.2"}}
+	f.make("Gateway", home, "web-02", map[string]any{"gatewayClassName": "gateway"})
+	f.make("ListenerSet", "a", "web-02", map[string]any{
+		"parentRef": map[string]any{"name": "web-02"}, "listeners": []any{map[string]any{"name": "one-test", "hostname": "one.test"}},
+	})
+	f.sync()
+	f.cached(source.Subject{Kind: "Gateway", Namespace: home, Name: "web"}).addresses = []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}
+	if f.sync(); len(statuses) > 0 {
+		t.Errorf("before its routes are programmed, it writes %q", statuses)
+	}
+	for _, name := range []string{"web-one-test", "web-one-test-redirect"} {
+		f.cached(source.Subject{Kind: "HTTPRoute", Namespace: "a", Name: name}).programmed = true
+	}
+	if f.sync(); len(statuses) != 1 || !strings.Contains(statuses[0], `"ingress":[{"ip":"192.0.2.1"}]`) {
+		t.Errorf("then it writes %q", statuses)
+	}
+	if events := f.events(); !strings.Contains(events, "delete this one once nobody uses its address") {
+		t.Errorf("the events are\n%s", events)
+	}
+	later := f.now().Add(2 * settling)
+	f.now = func() time.Time { return later }
+	f.expectWrites()
+	f.remove("Gateway", home, "web-02")
+	f.expectWrites("apply HTTPRoute a/web-one-test", "apply HTTPRoute a/web-one-test-redirect")
+	later = later.Add(2 * settling)
+	f.expectWrites("delete ListenerSet a/web-02")
+}
+
+// TestHostsStayWhileCachesLag: a host stays in its ListenerSet though the cache does not show it yet, and older ones
+// come.
+func TestHostsStayWhileCachesLag(t *testing.T) {
+	f := newFixture(t)
+	add := func(name string, created time.Time) {
+		ingress := f.addIngress("a", name, nil, "/")
+		ingress.CreationTimestamp = metav1.NewTime(created)
+		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{name + ".test"}, SecretName: "tls"}}
+	}
+	for i := range 64 {
+		add(fmt.Sprint("h", i), f.now())
+	}
+	f.sync()
+	add("last", f.now())
+	first, _, err := f.ingresses.GetStore().GetByKey("a/h0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.sync()
+	if err := f.ingresses.GetStore().Delete(first); err != nil {
+		t.Fatal(err)
+	}
+	f.sync()
+	name := source.Subject{Kind: "ListenerSet", Namespace: "a", Name: "web-02"}
+	before := fmt.Sprint(f.objects[name].Object["spec"])
+	if err := f.made["ListenerSet"].GetStore().Delete(f.cached(name)); err != nil {
+		t.Fatal(err)
+	}
+	f.sync()
+	if after := fmt.Sprint(f.objects[name].Object["spec"]); after != before || !strings.Contains(after, "last.test") {
+		t.Errorf("it was %s, and is %s", before, after)
+	}
+	if set := f.objects[source.Subject{Kind: "ListenerSet", Namespace: "a", Name: "web"}]; strings.Contains(fmt.Sprint(set.Object), "last.test") {
+		t.Errorf("it moves to %v", set.Object["spec"])
 	}
 }

@@ -38,17 +38,28 @@ const (
 )
 
 // writeStatuses writes the addresses of the Gateways into the status of their Ingresses, and takes them back from those
-// that are not ours any more.
+// that are not ours any more. An Ingress at a Gateway of an earlier release keeps that address until its routes are
+// programmed, so that no name leads to a Gateway that does not serve it yet.
 func (c *Controller) writeStatuses(ctx context.Context, seen *observed, wanted *evaluation) error {
 	return each(seen.ingresses, func(ingress *networkingv1.Ingress) error {
-		addresses := c.addresses(wanted.served[ingress.UID])
+		of := wanted.served[ingress.UID]
+		addresses := c.addresses(of)
 		isOurs := len(ingress.ManagedFields) > 0
 		isWaiting := wanted.waiting[source.ClassOf(ingress)] != "" ||
 			slices.ContainsFunc(wanted.faulty, func(f fault) bool { return f.Ingress == ingress })
-		if isWaiting || len(addresses) == 0 && !isOurs || slices.EqualFunc(addresses, ingress.Status.LoadBalancer.Ingress, isSame) {
+		isEarly := of != nil && of.isMoving && len(ingress.Status.LoadBalancer.Ingress) > 0 && !c.areProgrammed(of.routes)
+		if isWaiting || isEarly || len(addresses) == 0 && !isOurs || slices.EqualFunc(addresses, ingress.Status.LoadBalancer.Ingress, isSame) {
 			return nil
 		}
 		return c.writeStatus(ctx, ingress, addresses)
+	})
+}
+
+// areProgrammed reports whether all proxies run routes, at all of their Gateways.
+func (c *Controller) areProgrammed(routes []source.Subject) bool {
+	return !slices.ContainsFunc(routes, func(name source.Subject) bool {
+		route := c.cached(name)
+		return route == nil || !route.programmed
 	})
 }
 

@@ -61,9 +61,9 @@ func anywhere(pattern string) string { return ".*(" + pattern + ").*" }
 
 // addCanary gives the locations of a main Ingress of the namespace their canaries.
 func (s *site) addCanary(settings *settings, name string, rule *networkingv1.IngressRule) {
-	h := &host{name: name, guards: hostSettings{}}
-	if i := slices.IndexFunc(s.hosts, func(h *host) bool { return h.name == name }); i >= 0 {
-		h = s.hosts[i]
+	h := s.byName[name]
+	if h == nil {
+		h = &host{name: name, guards: hostSettings{}}
 	}
 	h.addGuards(settings)
 	for _, l := range locations(settings, rule) {

@@ -34,7 +34,7 @@ func setAliases(s *settings, _ string) string {
 		}
 		s.aliases = append(s.aliases, name)
 	}
-	if most := maxListeners - 3; len(s.aliases) > most { // beside the host, its name with www. and HTTP
+	if most := maxListeners - 2; len(s.aliases) > most { // beside the host and its name with www.
 		s.aliases = s.aliases[:most]
 		return fmt.Sprintf("a host has up to %d aliases here", most)
 	}

@@ -20,15 +20,15 @@ func setHealthPath(s *settings, value string) string {
 
 // addHealth answers load balancers, which ask for no name, unless an Ingress has the path.
 func (s *site) addHealth() {
-	h := &host{}
-	if i := slices.IndexFunc(s.hosts, func(other *host) bool { return other.name == "" }); i >= 0 {
-		h = s.hosts[i]
+	h := s.byName[""]
+	if h == nil {
+		h = &host{}
 	}
 	if s.healthPath == "" || h.takes(s.healthPath) {
 		return
 	}
 	_, parents := s.parents(h, s.Namespace)
-	for _, g := range s.gateways {
+	for _, g := range slices.Concat(s.gateways, s.earlier) {
 		ref := s.parent("Gateway", g.name, s.Namespace, s.Namespace)
 		ref.SectionName = new(gatewayv1.SectionName(portHTTP))
 		parents = append(parents, ref)

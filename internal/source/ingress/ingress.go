@@ -47,6 +47,9 @@ type Input struct {
 	Grants []*gatewayv1.ReferenceGrant
 	// Routes tell since when there are HTTPRoutes of an earlier translation: older ones come first.
 	Routes map[HostRoutes]Period
+	// Gateways and ListenerSets are those of an earlier translation of the class: hosts stay where they are.
+	Gateways     []MadeGateway
+	ListenerSets []MadeListenerSet
 }
 
 // HostRoutes are the HTTPRoutes of a host in a namespace; "" stands for every host that is not named.
@@ -68,8 +71,10 @@ type Result struct {
 	// Ingresses is how many were translated, of the class that was asked for.
 	Ingresses int
 	// Notes tell what is not carried over, or differs.
-	Notes  []Note
-	owners map[Object][]*networkingv1.Ingress
+	Notes []Note
+	// Earlier are the names of the Gateways that only an earlier release would have made. Their hosts are at others, too.
+	Earlier []string
+	owners  map[Object][]*networkingv1.Ingress
 }
 
 // Owners returns the Ingresses that a route or RouteFilter is for, none for other objects.
@@ -127,10 +132,14 @@ func Translate(in Input) *Result {
 			hosts[h.name] = s
 		}
 		s.translate()
+		for _, g := range s.earlier {
+			result.Earlier = append(result.Earlier, g.name)
+		}
 	}
 	for _, name := range t.unused() {
 		t.noteOnce(name + " is to be open, but closes nothing. Names of annotations are whole, such as " + Prefix + "auth-url")
 	}
+	slices.Sort(result.Earlier)
 	SortNotes(t.all)
 	result.Objects, result.Notes, result.owners = t.objects, t.all, t.owners
 	return result
@@ -188,11 +197,14 @@ func (t *translator) site(class string) *site {
 		if class != "" && t.Class == "" {
 			name += "-" + class
 		}
-		t.sites[class] = &site{
-			translator: t, gateways: []*gateway{{name: t.claim("Gateway", t.Namespace, label(name, maxGatewayName)), room: maxListeners - 1}}, class: class,
-			aliases: map[string]bool{}, filters: map[string][]*appv1.RouteFilter{}, grants: map[string]*gatewayv1.ReferenceGrant{},
-			sets: map[types.NamespacedName]string{},
+		s := &site{
+			translator: t, gateways: []*gateway{{name: t.claim("Gateway", t.Namespace, label(name, maxGatewayName))}}, class: class,
+			byName: map[string]*host{}, aliases: map[string]bool{}, byHostname: map[string][]*listener{},
+			sets: map[types.NamespacedName][]*listenerSet{}, places: map[place]*listenerSet{},
+			filters: map[string][]*appv1.RouteFilter{}, grants: map[string]*gatewayv1.ReferenceGrant{},
 		}
+		s.readMade()
+		t.sites[class] = s
 	}
 	return t.sites[class]
 }

@@ -153,32 +153,6 @@ func TestLimitsOfTheAPI(t *testing.T) {
 	}
 }
 
-// TestMoreHostsThanListeners: they are at another Gateway.
-func TestMoreHostsThanListeners(t *testing.T) {
-	var text strings.Builder
-	for i := range 64 {
-		fmt.Fprintf(&text, strings.Replace(pathOf("b", fmt.Sprintf("s%02d", i), fmt.Sprintf("h%02d.test", i), "/", ""), "spec: {", "spec: {tls: [{hosts: [h%02d.test], secretName: tls}], ", 1), i)
-	}
-	result := convertText(t, text.String())
-	sets, routes := objects[*gatewayv1.ListenerSet](result), objects[*gatewayv1.HTTPRoute](result)
-	if len(sets) != 2 || len(sets[0].Spec.Listeners) != 63 || len(sets[1].Spec.Listeners) != 1 || sets[1].Spec.ParentRef.Name != "ingress-02" {
-		t.Errorf("got the ListenerSets %+v", sets)
-	}
-	for _, route := range routes[:2] { // that of the youngest, for HTTP and for HTTPS
-		if name := route.Spec.ParentRefs[0].Name; name != "ingress" {
-			t.Errorf("route %s is at %s", route.Name, name)
-		}
-	}
-	for _, route := range routes[len(routes)-2:] {
-		if name := route.Spec.ParentRefs[0].Name; name != "ingress-02" {
-			t.Errorf("route %s is at %s", route.Name, name)
-		}
-	}
-	if notes := result.Notes; len(notes) != 1 || notes[0].Text != fmt.Sprintf(anotherGateway, 64) {
-		t.Errorf("got the notes %q", notes)
-	}
-}
-
 // TestOthers is about annotations that become other objects or filters.
 func TestOthers(t *testing.T) {
 	const headers = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: headers}, data: {X-A: b}}\n---"

@@ -29,13 +29,17 @@ func SortNotes(all []Note) {
 
 // notes are a list without duplicates.
 type notes struct {
-	all []Note
+	all  []Note
+	seen map[Note]bool
 }
 
 func (n *notes) note(object Subject, format string, args ...any) {
 	note := Note{Object: object, Text: fmt.Sprintf(format, args...)}
-	if !slices.Contains(n.all, note) {
-		n.all = append(n.all, note)
+	if n.seen == nil {
+		n.seen = map[Note]bool{}
+	}
+	if !n.seen[note] {
+		n.all, n.seen[note] = append(n.all, note), true
 	}
 }
 

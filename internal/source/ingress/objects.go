@@ -20,7 +20,7 @@ const (
 	ClassName = "gateway"
 	// portHTTP is the name of the Gateway's listener for HTTP.
 	portHTTP = "http"
-	// maxRules and maxHostnames are how many an HTTPRoute may have, and maxListeners a Gateway with its ListenerSets.
+	// maxRules and maxHostnames are how many an HTTPRoute may have, and maxListeners a ListenerSet.
 	maxRules, maxHostnames, maxListeners = 16, 16, 64
 )
 
@@ -44,10 +44,7 @@ func (s *site) translate() {
 	s.closeLocations()
 	isOfAll := func(h *host) bool { return h.name == "" && h.secret.Name != "" }
 	if s.Certificate.Name != "" && !slices.ContainsFunc(s.hosts, isOfAll) {
-		name := gatewayv1.SectionName(s.claim("Listener", s.Certificate.Namespace, "default"))
-		s.listeners = append(s.listeners, &listener{
-			name: name, namespace: s.Certificate.Namespace, secret: s.Certificate.Name, gateway: s.gatewayFor(authority{}, 1), isDefault: true,
-		})
+		s.addListenersAt(s.gateways[0], []string{""}, listener{namespace: s.Certificate.Namespace, secret: s.Certificate.Name, isDefault: true})
 	}
 	for _, h := range s.hosts {
 		s.addListeners(h)
@@ -58,7 +55,7 @@ func (s *site) translate() {
 	s.addHealth()
 	s.addPolicies()
 	add(&s.objects, s.gatewayConfig(), s.Namespace, s.gateways[0].name)
-	for _, g := range s.gateways {
+	for _, g := range slices.Concat(s.gateways, s.earlier) {
 		s.addGateway(g)
 	}
 	s.addListenerSets()
@@ -83,186 +80,6 @@ func (s *site) addGateway(g *gateway) {
 		}},
 	}}
 	add(&s.objects, gateway, s.Namespace, g.name)
-}
-
-// listener is one of a ListenerSet: for a hostname with a certificate, or one whose TLS is passed through.
-type listener struct {
-	name                        gatewayv1.SectionName
-	namespace, hostname, secret string
-	passthrough                 bool
-	gateway                     *gateway
-	// shared says that routes of other namespaces belong to it.
-	shared bool
-	// isDefault says that it is for the hosts that have no other one.
-	isDefault bool
-}
-
-// addListeners adds the listeners for HTTPS of a host, its aliases and the name that is redirected to it.
-func (s *site) addListeners(h *host) {
-	aliases := h.aliases
-	h.aliases = nil
-	for _, alias := range aliases {
-		if !s.isHost(alias) && !s.aliases[alias] {
-			s.aliases[alias] = true
-			h.aliases = append(h.aliases, alias)
-		}
-	}
-	if h.www != "" && s.isHost(h.www) {
-		h.www = ""
-	}
-	through := slices.IndexFunc(h.locations, func(l *location) bool { return l.passthrough && !l.closed && l.path == "/" })
-	if h.secret.Name == "" && through < 0 || len(h.locations) == 0 {
-		return
-	}
-	isKnown := func(name string) bool {
-		return slices.ContainsFunc(s.listeners, func(l *listener) bool { return l.hostname == name })
-	}
-	names := h.names()
-	if h.www != "" {
-		names = append(names, h.www)
-	}
-	if names = slices.DeleteFunc(names, isKnown); len(names) == 0 {
-		return
-	}
-	gateway := s.gatewayFor(h.authority, len(names))
-	for _, name := range names {
-		one := &listener{namespace: h.secret.Namespace, hostname: name, secret: h.secret.Name, gateway: gateway}
-		if through >= 0 {
-			one.namespace, one.passthrough = h.locations[through].ingress.Namespace, true
-		}
-		one.name = gatewayv1.SectionName(s.claim("Listener", one.namespace, label(cmp.Or(name, "default"), maxLabel)))
-		s.listeners = append(s.listeners, one)
-	}
-	if through >= 0 {
-		s.addTLSRoute(h, h.locations[through], gateway)
-	}
-}
-
-// gatewayFor returns the Gateway for listeners that ask for the certificates of an authority, a new one if none has
-// room.
-func (s *site) gatewayFor(a authority, listeners int) *gateway {
-	isKnown := false
-	for _, g := range s.gateways {
-		if isKnown = isKnown || g.authority == a; g.authority == a && g.room >= listeners {
-			g.room -= listeners
-			return g
-		}
-	}
-	if isKnown {
-		s.noteOnce(fmt.Sprintf(anotherGateway, maxListeners))
-	}
-	s.gateways = append(s.gateways, &gateway{s.claim("Gateway", s.Namespace, s.gateways[0].name), maxListeners - 1 - listeners, a})
-	return s.gateways[len(s.gateways)-1]
-}
-
-// anotherGateway is noted where a class has more hosts than a Gateway can have.
-const anotherGateway = "a Gateway has up to %d listeners, so others of the class take more hosts, each with an address of its own"
-
-// names returns the name of a host, and those of its aliases.
-func (h *host) names() []string { return append([]string{h.name}, h.aliases...) }
-
-func (s *site) isHost(name string) bool {
-	return slices.ContainsFunc(s.hosts, func(h *host) bool { return h.name == name })
-}
-
-// addTLSRoute passes the TLS of a host through to its backend.
-func (s *site) addTLSRoute(h *host, l *location, at *gateway) {
-	l.noteAnnotation("ssl-passthrough", "nginx does so only with --enable-ssl-passthrough")
-	ref := s.ref(l, l.ingress.Namespace)
-	if ref == nil || h.name == "" {
-		return
-	}
-	route := &gatewayv1.TLSRoute{}
-	set := s.listenerSet(l.ingress.Namespace, at.name)
-	route.Spec.ParentRefs = []gatewayv1.ParentReference{s.parent("ListenerSet", set, l.ingress.Namespace, l.ingress.Namespace)}
-	for _, name := range h.names() {
-		route.Spec.Hostnames = append(route.Spec.Hostnames, gatewayv1.Hostname(name))
-	}
-	route.Spec.Rules = []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{ref.BackendRef}}}
-	add(&s.routes, route, l.ingress.Namespace, s.named("TLSRoute", l.ingress.Namespace, h.name))
-	s.own(route, l.ingress)
-}
-
-// parent returns a reference from one namespace to a parent in another.
-func (s *site) parent(kind gatewayv1.Kind, name, from, namespace string) gatewayv1.ParentReference {
-	ref := gatewayv1.ParentReference{Name: gatewayv1.ObjectName(name)}
-	if kind != "Gateway" {
-		ref.Group, ref.Kind = new(gatewayv1.Group(gatewayv1.GroupName)), &kind
-	}
-	if from != namespace {
-		ref.Namespace = new(gatewayv1.Namespace(namespace))
-	}
-	return ref
-}
-
-// listenerSet returns the name of the ListenerSet for a Gateway in a namespace.
-func (s *site) listenerSet(namespace, gateway string) string {
-	key := types.NamespacedName{Namespace: namespace, Name: gateway}
-	if s.sets[key] == "" {
-		s.sets[key] = s.claim("ListenerSet", namespace, gateway)
-	}
-	return s.sets[key]
-}
-
-func (s *site) addListenerSets() {
-	sets := map[types.NamespacedName]*gatewayv1.ListenerSet{}
-	for _, l := range s.listeners {
-		entry := gatewayv1.ListenerEntry{Name: l.name, Port: 443, Protocol: gatewayv1.HTTPSProtocolType}
-		if l.hostname != "" {
-			entry.Hostname = new(gatewayv1.Hostname(l.hostname))
-		}
-		if l.passthrough {
-			entry.Protocol, entry.TLS = gatewayv1.TLSProtocolType, &gatewayv1.ListenerTLSConfig{Mode: new(gatewayv1.TLSModePassthrough)}
-		} else {
-			entry.TLS = &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{{Name: gatewayv1.ObjectName(l.secret)}}}
-		}
-		if l.shared {
-			entry.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: new(gatewayv1.NamespacesFromAll)}}
-		}
-		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway.name}
-		if sets[name] == nil {
-			sets[name] = &gatewayv1.ListenerSet{}
-			if sets[name].Spec.ParentRef.Name = gatewayv1.ObjectName(l.gateway.name); l.namespace != s.Namespace {
-				sets[name].Spec.ParentRef.Namespace = new(gatewayv1.Namespace(s.Namespace))
-			}
-			add(&s.others, sets[name], l.namespace, s.listenerSet(l.namespace, l.gateway.name))
-		}
-		sets[name].Spec.Listeners = append(sets[name].Spec.Listeners, entry)
-	}
-}
-
-// parents returns the listeners of a host for routes of a namespace: that for HTTP, and the ListenerSets with
-// certificates for it.
-func (s *site) parents(h *host, from string) (http, https []gatewayv1.ParentReference) {
-	var gateways []string
-	seen := map[types.NamespacedName]bool{}
-	isFor := func(l *listener) bool {
-		return l.gateway.authority == h.authority &&
-			slices.ContainsFunc(append(h.names(), h.www), func(name string) bool { return model.HostnameMatches(l.hostname, name) })
-	}
-	hasOther := slices.ContainsFunc(s.listeners, func(l *listener) bool { return !l.isDefault && isFor(l) })
-	for _, l := range s.listeners {
-		if l.passthrough || !isFor(l) || l.isDefault && hasOther {
-			continue
-		}
-		l.shared = l.shared || l.namespace != from
-		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway.name}
-		if ref := s.parent("ListenerSet", s.listenerSet(l.namespace, l.gateway.name), from, l.namespace); !seen[name] {
-			if seen[name] = true; h.name == "" {
-				ref.SectionName = &l.name
-			}
-			gateways, https = append(gateways, l.gateway.name), append(https, ref)
-		}
-	}
-	if len(gateways) == 0 {
-		gateways = []string{s.gateways[0].name}
-	}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(gateways))) {
-		ref := s.parent("Gateway", name, from, s.Namespace)
-		ref.SectionName = new(gatewayv1.SectionName(portHTTP))
-		http = append(http, ref)
-	}
-	return http, https
 }
 
 // addRoutes adds the routes of a host, in each namespace that has some of its locations.

@@ -8,6 +8,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 )
 
 // placed are the rules of a location, in the namespace of their route.
@@ -107,10 +108,8 @@ func (h *host) hasRoot() bool {
 // fallsThrough reports whether requests that match no path of a host would go to a host with a wildcard or without a
 // name. nginx answers them with 404.
 func (s *site) fallsThrough(h *host) bool {
-	return h.name != "" && len(h.locations) > 0 && !h.hasRoot() && slices.ContainsFunc(s.hosts, func(other *host) bool {
-		suffix, wildcard := strings.CutPrefix(other.name, "*")
-		return other != h && (other.name == "" || wildcard && strings.HasSuffix(h.name, suffix))
-	})
+	isHost := func(name string) bool { return s.byName[name] != nil }
+	return h.name != "" && len(h.locations) > 0 && !h.hasRoot() && slices.ContainsFunc(model.WiderHostnames(h.name)[1:], isHost)
 }
 
 // challenges is the path of ACME's challenges, over HTTP. It is the default of ingress-nginx's

@@ -19,30 +19,26 @@ type site struct {
 	*translator
 	// class is that of the Ingresses, "" if they have none.
 	class string
-	// gateways are the Gateways: one, and more for more listeners than it can have, and for client certificates.
-	gateways []*gateway
-	// hosts are in the order in which they were first named.
+	// gateways are the Gateways: one, and one for each authority of client certificates. Those that only an earlier release
+	// made are in earlier.
+	gateways, earlier []*gateway
+	// hosts are in the order in which they were first named, and byName has the same.
 	hosts   []*host
+	byName  map[string]*host
 	aliases map[string]bool
 
-	listeners []*listener
-	backends  []backendSettings
+	// listeners are in their order, and byHostname has the same.
+	listeners  []*listener
+	byHostname map[string][]*listener
+	// sets are the ListenerSets by namespace and Gateway, and places those that hosts of an earlier translation are in.
+	sets     map[types.NamespacedName][]*listenerSet
+	places   map[place]*listenerSet
+	backends []backendSettings
 	// filters are RouteFilters by namespace and Ingress, and grants are by namespace.
 	filters map[string][]*appv1.RouteFilter
 	grants  map[string]*gatewayv1.ReferenceGrant
-	// sets are the names of ListenerSets, by namespace and Gateway.
-	sets map[types.NamespacedName]string
 	// others are the objects that routes refer to.
 	others, routes []Object
-}
-
-// gateway is a Gateway of a class.
-type gateway struct {
-	name string
-	// room is for how many more listeners it has room.
-	room int
-	// authority is who signs the certificates that it asks for.
-	authority authority
 }
 
 // host is a server of nginx.
@@ -132,10 +128,8 @@ func (s *site) addDefault(settings *settings) {
 
 // host returns the host of that name. Settings for whole hosts come from the first Ingress that names the host.
 func (s *site) host(name string, settings *settings) *host {
-	for _, h := range s.hosts {
-		if h.name == name {
-			return h
-		}
+	if h := s.byName[name]; h != nil {
+		return h
 	}
 	h := &host{name: name, guards: hostSettings{}}
 	backend := settings.ingress.Spec.DefaultBackend
@@ -145,7 +139,7 @@ func (s *site) host(name string, settings *settings) *host {
 	if strings.HasPrefix(name, "*.") {
 		settings.note(settings.name(), "host %s: it stands for names with more labels too, like a.b%s", name, name[1:])
 	}
-	s.hosts = append(s.hosts, h)
+	s.hosts, s.byName[name] = append(s.hosts, h), h
 	return h
 }
 
@@ -199,8 +193,9 @@ func (s *site) addTLS(settings *settings) {
 			settings.note(settings.name(), "tls with Secret %s: it names no hosts, so the certificate is taken to be for all hosts of the Ingress", entry.SecretName)
 		}
 		used, secret := false, types.NamespacedName{Namespace: settings.ingress.Namespace, Name: entry.SecretName}
-		for _, h := range s.hosts {
-			if !slices.ContainsFunc(hosts, func(name string) bool { return covers(name, h.name) }) || !settings.names(h) {
+		for i := range settings.ingress.Spec.Rules {
+			h := s.byName[strings.ToLower(settings.ingress.Spec.Rules[i].Host)]
+			if h == nil || !slices.ContainsFunc(hosts, func(name string) bool { return covers(name, h.name) }) {
 				continue
 			}
 			used, h.isSecure = true, true
@@ -220,11 +215,6 @@ func (s *site) addTLS(settings *settings) {
 func covers(name, host string) bool {
 	_, domain, ok := strings.Cut(host, ".")
 	return strings.EqualFold(name, host) || ok && strings.EqualFold(name, "*."+domain)
-}
-
-// names reports whether the Ingress has a rule for a host.
-func (s *settings) names(h *host) bool {
-	return slices.ContainsFunc(s.ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool { return strings.EqualFold(rule.Host, h.name) })
 }
 
 // ref returns the backend of a location for a route of a namespace, nil with a note if no route can have it.
