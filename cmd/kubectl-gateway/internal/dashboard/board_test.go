@@ -69,8 +69,8 @@ func TestPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"https://api.example.com:6443, all namespaces", "<strong>1/2</strong><small>live in every proxy", "generation 12 is live in 2 proxies",
-		"there is no Service search", `<td class="n">11 of 12`, "shop-gateway-6d4cf56db6-2x8xk",
-		"shop_storefront_80", "https HTTPS:443", "storefront-canary:80, storefront:80", "listener ports or TLS settings changed", "2xx <b>93.0%</b>",
+		"there is no Service team-blog/search: create", `payments/checkout<td>HTTPRoute<td>pay.example.com<td>True`, `feed<td>route in the Gateway`, `<td class="n">11 of 12`, "shop-gateway-6d4cf56db6-2x8xk",
+		"shop_storefront_80", "https HTTPS:443", "listener ports or TLS settings changed", "2xx <b>93.0%</b>",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q:\n%s", want, page)

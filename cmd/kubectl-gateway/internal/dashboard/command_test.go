@@ -56,6 +56,14 @@ func newCluster(t *testing.T) *httptest.Server {
 	mux.Handle("/api/v1/namespaces/shop/pods", answer(corev1.PodList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{pod("good", corev1.PodRunning), pod("deaf", corev1.PodRunning), pod("new", corev1.PodPending)},
 	}))
+	list := func(text string) http.HandlerFunc { return answer(json.RawMessage(text)) }
+	mux.Handle("/apis/app.example.com/v1/namespaces/shop/gatewayattachments", list(`{"kind": "GatewayAttachmentList", "apiVersion": "app.example.com/v1",
+		"items": [{"metadata": {"namespace": "shop", "name": "shop.team"}, "spec": {"gatewayName": "shop", "namespace": "team"}}]}`))
+	mux.Handle("/apis/app.example.com/v1/namespaces/team/gateways", list(`{"kind": "GatewayList", "apiVersion": "app.example.com/v1", "items": []}`))
+	mux.Handle("/apis/gateway.networking.k8s.io/v1/namespaces/team/httproutes", list(`{"kind": "HTTPRouteList", "apiVersion": "gateway.networking.k8s.io/v1",
+		"items": [{"metadata": {"namespace": "team", "name": "api", "generation": 1}, "status": {"parents": [{"controllerName": "app.example.com/gateway",
+		"parentRef": {"name": "shop", "namespace": "shop"}, "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": 1}]}]}}]}`))
+	mux.Handle("/apis/networking.k8s.io/v1/ingressclasses", list(`{"kind": "IngressClassList", "apiVersion": "networking.k8s.io/v1", "items": []}`))
 	mux.Handle("/api/v1/namespaces/shop/pods/good/portforward", clitest.PortForward(map[int]http.Handler{8405: agent, 8404: metrics}))
 	mux.Handle("/api/v1/namespaces/shop/pods/deaf/portforward", clitest.PortForward(nil))
 	server := httptest.NewServer(mux)
@@ -94,7 +102,7 @@ func TestDashboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{", namespace shop</p>", "no operator has looked at it", `good<td class="n">–<td class="n">–<td class="n">42<td class="n">1/1`, "nobody listens", "it is Pending", "shop_cart_80"} {
+	for _, want := range []string{", namespace shop</p>", "no operator has looked at it", `good<td class="n">–<td class="n">–<td class="n">42<td class="n">1/1`, "nobody listens", "it is Pending", "shop_cart_80", "team/api<td>HTTPRoute<td>*<td>True"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %q:\n%s", want, page)
 		}

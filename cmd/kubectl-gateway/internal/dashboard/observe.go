@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -13,6 +15,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/routes"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
@@ -31,6 +34,9 @@ type snapshot struct {
 	gateways []appv1.Gateway
 	// proxies are by their Gateway.
 	proxies map[types.NamespacedName][]proxy
+	// routes are those of the namespace and of others with routes for its Gateways. unread says which could not be read.
+	routes []routes.Route
+	unread []string
 }
 
 // proxy is a proxy pod.
@@ -54,6 +60,7 @@ func observe(ctx context.Context, clients cli.Clients, namespace string) (*snaps
 		return nil, fmt.Errorf("failed to list Pods: %w", err)
 	}
 	seen := &snapshot{at: time.Now(), gateways: gateways.Items, proxies: map[types.NamespacedName][]proxy{}}
+	seen.addRoutes(ctx, clients, namespace)
 	for i, answer := range clients.AskAll(ctx, pods.Items, cli.Page{Port: render.MetricsPort, Path: "/metrics?scope=frontend&metrics=" + responses}) {
 		p := proxy{pod: nameOf(&pods.Items[i]), failure: answer.Error, config: answer.Config}
 		if p.config != nil {
@@ -65,6 +72,34 @@ func observe(ctx context.Context, clients cli.Clients, namespace string) (*snaps
 		seen.proxies[gateway] = append(seen.proxies[gateway], p)
 	}
 	return seen, nil
+}
+
+// maxNamespaces is of how many namespaces the routes are listed for each: with more, those of all are listed at once.
+const maxNamespaces = 20
+
+// addRoutes reads the routes of a namespace, and of the others that GatewayAttachments in it are for.
+func (s *snapshot) addRoutes(ctx context.Context, clients cli.Clients, namespace string) {
+	namespaces := map[string]bool{namespace: true}
+	if namespace != metav1.NamespaceAll {
+		attached, err := clients.Gateways.AppV1().GatewayAttachments(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			s.unread = append(s.unread, fmt.Sprintf("routes of other namespaces are not known: %v", err))
+			attached = &appv1.GatewayAttachmentList{}
+		}
+		for i := range attached.Items {
+			namespaces[attached.Items[i].Spec.Namespace] = true
+		}
+	}
+	if len(namespaces) > maxNamespaces {
+		namespaces = map[string]bool{metav1.NamespaceAll: true}
+	}
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		all, err := routes.Read(ctx, clients, name)
+		if err != nil {
+			s.unread = append(s.unread, err.Error())
+		}
+		s.routes = append(s.routes, all...)
+	}
 }
 
 func nameOf(object metav1.Object) types.NamespacedName {

@@ -124,13 +124,13 @@ func TestManyRoutes(t *testing.T) {
 	seen := sample(0)
 	gateway := &seen.gateways[1]
 	for i := range 60 {
-		gateway.Spec.Routes = append(gateway.Spec.Routes, route(fmt.Sprintf("r%d", i), nil, "a", "b", "c", "d", "e"))
+		seen.routes = append(seen.routes, route("HTTPRoute", "team", fmt.Sprintf("r%d", i), "team-blog/blog", "a", "b", "c", "d", "e"))
 	}
 	got := newGatewayView(gateway, seen, &meter{})
-	if len(got.Routes) != maxRows || got.RouteCount != 62 || got.MoreRoutes != 12 || got.Routes[0].Name != "search" {
+	if len(got.Routes) != maxRows || got.RouteCount != 63 || got.MoreRoutes != 13 || got.Routes[0].Name != "team-blog/search" {
 		t.Errorf("%d routes of %d, the first is %s", len(got.Routes), got.RouteCount, got.Routes[0].Name)
 	}
-	if last := got.Routes[maxRows-1]; last.Hostnames != "*" || last.Backends != "a:80, b:80, c:80, d:80 and 1 more" {
+	if last := got.Routes[maxRows-1]; last.Hostnames != "a, b, c, d and 1 more" || last.Name != "team/r46" {
 		t.Errorf("got %+v", last)
 	}
 }

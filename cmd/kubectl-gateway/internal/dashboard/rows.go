@@ -8,10 +8,14 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/check"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
+	"gateway/cmd/kubectl-gateway/internal/routes"
+	"gateway/internal/proxypod"
 )
 
 // proxyRow is a proxy pod.
@@ -47,54 +51,38 @@ func newProxyRow(gateway *appv1.Gateway, p *proxy, meter *meter, now time.Time) 
 
 // routeRow is a route.
 type routeRow struct {
-	Kind, Name, Hostnames, Rules, Backends string
-	Problems                               []string
+	Kind, Name, Hostnames string
+	Programmed            metav1.ConditionStatus
+	Problems              []string
+	Level                 check.Level
 }
 
-// routeRows are those of all kinds, and those with a problem first.
-func routeRows(gateway *appv1.Gateway) []routeRow {
+// routeRows are the routes of a Gateway, of all kinds: those with a problem come first.
+func routeRows(gateway *appv1.Gateway, all []routes.Route) []routeRow {
 	var rows []routeRow
-	spec := &gateway.Spec
-	// They are no objects: kubectl get httproutes has none of them.
-	add := func(kind, shown string, name appv1.Name, hostnames []appv1.Hostname, rules int, refs []appv1.BackendRef) {
-		var hosts, backends []string
-		for _, hostname := range hostnames {
-			hosts = append(hosts, string(hostname))
+	name := gateway.Namespace + "/" + cmp.Or(proxypod.Parent(gateway), gateway.Name)
+	for i := range all {
+		route := &all[i]
+		if !slices.Contains(route.Gateways, name) {
+			continue
 		}
-		for _, ref := range refs {
-			backends = append(backends, fmt.Sprintf("%s:%d", ref.Name, ref.Port))
+		row := routeRow{
+			Kind: route.Kind, Name: route.Namespace + "/" + route.Name, Hostnames: cmp.Or(cli.Some(route.Hostnames, maxNames), "*"),
+			Programmed: route.Programmed, Problems: route.Problems, Level: check.OK,
 		}
-		slices.Sort(backends)
-		backends = slices.Compact(backends)
-		rows = append(rows, routeRow{
-			Kind: shown, Name: string(name), Hostnames: cmp.Or(cli.Some(hosts, maxNames), "*"), Rules: fmt.Sprint(rules),
-			Backends: cmp.Or(cli.Some(backends, maxNames), none), Problems: cli.RouteProblems(gateway, kind, name),
-		})
-	}
-	for _, route := range spec.Routes {
-		var refs []appv1.BackendRef
-		for i := range route.Rules {
-			refs = append(refs, route.Rules[i].BackendRefs...)
+		if route.Kind == "Gateway" { // no object, but a part of this one
+			row.Kind, row.Name = "route in the Gateway", strings.TrimPrefix(route.Name, gateway.Name+"/")
 		}
-		add("HTTPRoute", "route", route.Name, route.Hostnames, len(route.Rules), refs)
+		switch {
+		case len(route.Problems) > 0:
+			row.Level = check.Wrong
+		case route.Programmed != metav1.ConditionTrue:
+			row.Level = check.Warning
+		}
+		rows = append(rows, row)
 	}
-	for _, route := range spec.TLSRoutes {
-		add("TLSRoute", "TLS route", route.Name, route.Hostnames, len(route.Rules), connectionRefs(route.Rules))
-	}
-	for _, route := range spec.TCPRoutes {
-		add("TCPRoute", "TCP route", route.Name, nil, len(route.Rules), connectionRefs(route.Rules))
-	}
-	slices.SortStableFunc(rows, func(a, b routeRow) int { return min(len(b.Problems), 1) - min(len(a.Problems), 1) })
+	slices.SortStableFunc(rows, func(a, b routeRow) int { return severity[b.Level] - severity[a.Level] })
 	return rows
-}
-
-func connectionRefs(rules []appv1.ConnectionRule) (refs []appv1.BackendRef) {
-	for _, rule := range rules {
-		for _, ref := range rule.BackendRefs {
-			refs = append(refs, appv1.BackendRef{Name: ref.Name, Port: ref.Port})
-		}
-	}
-	return refs
 }
 
 // backendRow is a backend of HAProxy, over all proxies.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/routes"
 	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 )
@@ -21,10 +22,10 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 12}
 }
 
-func gateway(namespace, name string, listeners []appv1.Listener, routes []appv1.Route) appv1.Gateway {
+func gateway(namespace, name string, listeners ...appv1.Listener) appv1.Gateway {
 	return appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 12},
-		Spec:       appv1.GatewaySpec{Listeners: listeners, Routes: routes, Replicas: ptr.To(int32(2))},
+		Spec:       appv1.GatewaySpec{Listeners: listeners, Replicas: ptr.To(int32(2))},
 		Status: appv1.GatewayStatus{
 			Addresses: []appv1.GatewayAddress{{Type: appv1.AddressTypeIPAddress, Value: "203.0.113.20"}}, Replicas: 2, ReadyReplicas: 2,
 			Conditions: []metav1.Condition{condition(appv1.ConditionProgrammed, metav1.ConditionTrue, "Programmed", "every proxy runs it")},
@@ -32,12 +33,8 @@ func gateway(namespace, name string, listeners []appv1.Listener, routes []appv1.
 	}
 }
 
-func route(name string, hostnames []appv1.Hostname, services ...string) appv1.Route {
-	rule := appv1.RouteRule{}
-	for _, service := range services {
-		rule.BackendRefs = append(rule.BackendRefs, appv1.BackendRef{Name: service, Port: 80})
-	}
-	return appv1.Route{Name: appv1.Name(name), Hostnames: hostnames, Rules: []appv1.RouteRule{rule}}
+func route(kind, namespace, name, gateway string, hostnames ...string) routes.Route {
+	return routes.Route{Kind: kind, Namespace: namespace, Name: name, Hostnames: hostnames, Gateways: []string{gateway}, Programmed: metav1.ConditionTrue}
 }
 
 // sample is what could be seen of two Gateways so long after the sample began: one that is well, and one of which a
@@ -45,19 +42,11 @@ func route(name string, hostnames []appv1.Hostname, services ...string) appv1.Ro
 func sample(after time.Duration) *snapshot {
 	http := appv1.Listener{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}
 	https := appv1.Listener{Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS}
-	shop := gateway("shop", "shop", []appv1.Listener{http, https}, []appv1.Route{
-		route("storefront", []appv1.Hostname{"shop.example.com", "www.shop.example.com"}, "storefront", "storefront-canary"),
-		route("cart", []appv1.Hostname{"shop.example.com"}, "cart"), route("checkout", []appv1.Hostname{"pay.example.com"}, "checkout"),
-	})
-	blog := gateway("team-blog", "blog", []appv1.Listener{http}, []appv1.Route{
-		route("posts", []appv1.Hostname{"blog.example.com"}, "posts"), route("search", []appv1.Hostname{"blog.example.com"}, "search"),
-	})
-	const missing = `route "search": there is no Service search`
-	blog.Status.Routes = []appv1.RouteStatus{{Kind: "HTTPRoute", Name: "search", Conditions: []metav1.Condition{
-		condition(appv1.ConditionResolvedRefs, metav1.ConditionFalse, "BackendNotFound", missing),
-	}}}
+	shop, blog := gateway("shop", "shop", http, https), gateway("team-blog", "blog", http)
+	const missing = "there is no Service team-blog/search: create it or change the reference"
+	search := route("HTTPRoute", "team-blog", "search", "team-blog/blog", "blog.example.com")
+	search.Problems = []string{missing}
 	blog.Status.Conditions = []metav1.Condition{
-		condition(appv1.ConditionResolvedRefs, metav1.ConditionFalse, "BackendNotFound", "1 of 2 routes is not served in full, see status.routes: "+missing),
 		condition(appv1.ConditionProgrammed, metav1.ConditionFalse, "LoadFailed", "1 of 2 ready proxies run generation 12; pod blog-gateway-5d7f9c-q8wzt: generation 11: no space left on device"),
 	}
 	at := began.Add(after)
@@ -70,6 +59,11 @@ func sample(after time.Duration) *snapshot {
 			sampleProxy("team-blog", "blog-gateway-5d7f9c-k2dfp", at, 9, "posts"), sampleProxy("team-blog", "blog-gateway-5d7f9c-q8wzt", at, 11, "posts"),
 		},
 	}}
+	seen.routes = []routes.Route{
+		route("HTTPRoute", "payments", "checkout", "shop/shop", "pay.example.com"), route("HTTPRoute", "shop", "cart", "shop/shop", "shop.example.com"),
+		route("HTTPRoute", "shop", "storefront", "shop/shop", "shop.example.com", "www.shop.example.com"), route("GRPCRoute", "shop", "stock", "shop/shop", "stock.example.com"),
+		route("HTTPRoute", "team-blog", "posts", "team-blog/blog", "blog.example.com"), search, route("Gateway", "team-blog", "blog/feed", "team-blog/blog"),
+	}
 	behind := &seen.proxies[nameOf(&blog)][1]
 	behind.config.Live = version(11)
 	behind.config.Problem = "no space left on device"

@@ -49,6 +49,8 @@ type gatewayView struct {
 	Shares          []share
 	Proxies         []proxyRow
 	Routes          []routeRow
+	// Unread are the namespaces whose routes cannot be read, and why.
+	Unread []string
 	// RouteCount counts those that are not shown, too.
 	RouteCount, MoreRoutes int
 	Backends               []backendRow
@@ -159,7 +161,7 @@ func newGatewayView(gateway *appv1.Gateway, seen *snapshot, meter *meter) gatewa
 		}
 	}
 	g.addUnreachable(proxies)
-	g.Routes = routeRows(gateway)
+	g.Routes, g.Unread = routeRows(gateway, seen.routes), seen.unread
 	g.RouteCount = len(g.Routes)
 	g.Routes = g.Routes[:min(g.RouteCount, maxRows)]
 	g.MoreRoutes = g.RouteCount - len(g.Routes)

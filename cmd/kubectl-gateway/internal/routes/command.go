@@ -9,9 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/printers"
-	"k8s.io/client-go/dynamic"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
@@ -62,11 +60,7 @@ func (c *command) run(ctx context.Context) error {
 	if c.all {
 		namespace = metav1.NamespaceAll
 	}
-	r := &reader{Options: c.Options, Clients: clients, namespace: namespace, listenerSets: map[types.NamespacedName]types.NamespacedName{}}
-	if r.dynamic, err = dynamic.NewForConfig(clients.Config); err != nil {
-		return fmt.Errorf("failed to make a client: %w", err)
-	}
-	routes, err := r.read(ctx)
+	routes, err := Read(ctx, clients, namespace)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,6 @@ type Route struct {
 
 // reader reads routes.
 type reader struct {
-	*cli.Options
 	cli.Clients
 	dynamic   dynamic.Interface
 	namespace string
@@ -56,7 +55,16 @@ type reader struct {
 // resources are those of routes that are objects.
 var resources = []struct{ kind, resource string }{{"HTTPRoute", "httproutes"}, {"GRPCRoute", "grpcroutes"}, {"TLSRoute", "tlsroutes"}, {"TCPRoute", "tcproutes"}}
 
-// read returns the routes of the namespace, by kind and name.
+// Read returns the routes of a namespace, "" for all, by namespace, kind and name.
+func Read(ctx context.Context, clients cli.Clients, namespace string) ([]Route, error) {
+	client, err := dynamic.NewForConfig(clients.Config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a client: %w", err)
+	}
+	r := &reader{Clients: clients, dynamic: client, namespace: namespace, listenerSets: map[types.NamespacedName]types.NamespacedName{}}
+	return r.read(ctx)
+}
+
 func (r *reader) read(ctx context.Context) ([]Route, error) {
 	routes, err := r.own(ctx)
 	if err != nil {
