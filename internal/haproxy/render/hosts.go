@@ -122,7 +122,8 @@ func (r *Renderer) replace(listeners map[string]*routing.Listener, stale map[pla
 	}
 }
 
-// touch notes the patterns of hosts.map that lead to a host: its own, and those that a wildcard includes.
+// touch notes the patterns of hosts.map that lead to a host: its own, and those that a wildcard includes. Others than
+// those of the listener lead to hosts of other listeners.
 func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, touched map[string]pattern) {
 	if before != nil && after != nil && before.name == after.name {
 		return
@@ -141,8 +142,8 @@ func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, to
 	case after == nil:
 		r.patterns.Count(own.key(), own, -1)
 	}
-	if hostname == "" || isWildcard(hostname) {
-		for key, p := range r.patterns.Map().Prefix(pattern{listener.Port, hostname}.key()) {
+	if own.hostname == "" || isWildcard(own.hostname) {
+		for key, p := range r.patterns.Map().Prefix(own.key()) {
 			touched[key] = p
 		}
 	}
