@@ -157,7 +157,7 @@ reproducible: ## Make a release twice and compare its files
 	hack/reproducible.sh
 
 .PHONY: bench
-bench: ## Run the benchmarks; BENCH=go, dataplane, propagation, routes, namespaces, ingresses, memory, control or peers for one of them
+bench: ## Run the benchmarks; BENCH=go, dataplane, propagation, routes, namespaces, hosts, ingresses, memory, control or peers for one of them
 	hack/bench.sh $(BENCH)
 
 ##@ Deploy (to $KUBECONFIG's cluster, or else to the one-node cluster if it is up)

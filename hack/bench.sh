@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, routes, namespaces, ingresses,
+# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, routes, namespaces, hosts, ingresses,
 # memory, control, peers. They print tables in Markdown. What one of them starts is gone when it ends; nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go dataplane propagation routes namespaces ingresses memory control peers)
+steps=(go dataplane propagation routes namespaces hosts ingresses memory control peers)
 
 # The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
@@ -61,6 +61,14 @@ step_namespaces() {
     beside "$dir/rows"
     rm -r "$dir"
     return $failed
+}
+
+# HOSTS hosts with certificates, in SETS ListenerSets of NAMESPACES namespaces, at one Gateway with PODS pods. NEW more
+# come one after the other, and BURST at once.
+step_hosts() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
+    export KUBEBUILDER_ASSETS
+    (cd test && isolated go test ./bench/propagation -run='^$' -bench='^BenchmarkHosts$' -benchtime=1x -timeout=180m) | rows
 }
 
 # beside FILE makes a table of what go test has printed: a row for each metric, and a column for each build.

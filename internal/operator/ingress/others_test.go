@@ -134,8 +134,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestEarlierGateways: an Ingress at a Gateway of an earlier release has its address until all proxies run its routes at
-// both. The Gateway stays until somebody deletes it.
+// TestEarlierGateways: an Ingress at a Gateway of an earlier release has its address until all proxies run its routes
+// at both. The Gateway stays until somebody deletes it.
 func TestEarlierGateways(t *testing.T) {
 	f := newFixture(t)
 	var statuses []string

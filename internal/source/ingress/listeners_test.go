@@ -145,8 +145,8 @@ func TestAuthoritiesStay(t *testing.T) {
 	}
 }
 
-// TestEarlierGateways: hosts of further Gateways, which an earlier release made, are at the one Gateway, too. They leave
-// the others when these are deleted.
+// TestEarlierGateways: hosts of further Gateways, which an earlier release made, are at the one Gateway, too. They
+// leave the others when these are deleted.
 func TestEarlierGateways(t *testing.T) {
 	text := secureHost("b", "one.test", "") + secureHost("b", "two.test", "") + secureHost("c", "three.test", Prefix+"ssl-passthrough: 'true'") + secureHost("c", "new.test", "")
 	in := parseText(t, text)

@@ -19,8 +19,8 @@ type site struct {
 	*translator
 	// class is that of the Ingresses, "" if they have none.
 	class string
-	// gateways are the Gateways: one, and one for each authority of client certificates. Those that only an earlier release
-	// made are in earlier.
+	// gateways are the Gateways: one, and one for each authority of client certificates. Those that only an earlier
+	// release made are in earlier.
 	gateways, earlier []*gateway
 	// hosts are in the order in which they were first named, and byName has the same.
 	hosts   []*host

@@ -233,7 +233,12 @@ func (w *world) createRoute(b *testing.B, name, host, path string, backends ...g
 // createRouteOf creates a route of a Gateway in another namespace.
 func (w *world) createRouteOf(b *testing.B, namespace, name, host, path string, backends ...gatewayv1.HTTPBackendRef) {
 	b.Helper()
-	_, err := w.api.GatewayV1().HTTPRoutes(w.namespace).Create(b.Context(), &gatewayv1.HTTPRoute{
+	_, err := w.api.GatewayV1().HTTPRoutes(w.namespace).Create(b.Context(), w.routeOf(namespace, name, host, path, backends...), metav1.CreateOptions{})
+	must(b, err)
+}
+
+func (w *world) routeOf(namespace, name, host, path string, backends ...gatewayv1.HTTPBackendRef) *gatewayv1.HTTPRoute {
+	return &gatewayv1.HTTPRoute{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: gatewayv1.HTTPRouteSpec{
 			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: gatewayName, Namespace: ptr.To(gatewayv1.Namespace(namespace))}}},
@@ -243,8 +248,7 @@ func (w *world) createRouteOf(b *testing.B, namespace, name, host, path string, 
 				BackendRefs: backends,
 			}},
 		},
-	}, metav1.CreateOptions{})
-	must(b, err)
+	}
 }
 
 func (w *world) patchRoute(b *testing.B, name, patch string) {

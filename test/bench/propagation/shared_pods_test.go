@@ -32,9 +32,12 @@ type pod struct {
 	paths      ir.Paths
 	network    *network
 	client     *http.Client
-	agent      *testenv.Program
-	haproxy    *haproxytest.Instance
-	ready      bool
+	// keys runs, and agents have agentArgs, where there are certificates.
+	keys      *testenv.Program
+	agentArgs []string
+	agent     *testenv.Program
+	haproxy   *haproxytest.Instance
+	ready     bool
 }
 
 func (s *shared) newPod() *pod {
@@ -51,9 +54,10 @@ func (s *shared) newPod() *pod {
 }
 
 func (s *shared) startAgent(p *pod) {
-	p.agent = testenv.Start(s.b, p.env, s.program(s.b, "./cmd/gateway-agent"), "-gateway="+gatewayName, "-logtostderr",
-		"-kubeconfig="+p.kubeconfig, "-config-dir="+filepath.Dir(p.paths.ConfigDir), "-run-dir="+p.paths.RunDir,
-		"-health-address="+p.health)
+	p.agent = testenv.Start(s.b, p.env, s.program(s.b, "./cmd/gateway-agent"), append([]string{
+		"-gateway=" + gatewayName, "-logtostderr", "-kubeconfig=" + p.kubeconfig, "-config-dir=" + filepath.Dir(p.paths.ConfigDir),
+		"-run-dir=" + p.paths.RunDir, "-health-address=" + p.health,
+	}, p.agentArgs...)...)
 }
 
 // startHAProxy starts HAProxy once there is a configuration, and returns when the pod is ready.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/websocket"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,10 +158,17 @@ func (w *world) startBackends(b *testing.B) {
 	}
 }
 
-// serve lets a server answer until the benchmark ends.
+// serve lets a server answer until the benchmark ends. It sends messages of WebSockets back.
 func serve(b *testing.B, listener net.Listener, answer string) {
 	b.Helper()
-	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
+	echo := websocket.Server{Handler: func(socket *websocket.Conn) { _, _ = io.Copy(socket, socket) }}
+	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			echo.ServeHTTP(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, answer)
+	})}
 	go func() { _ = backend.Serve(listener) }()
 	b.Cleanup(func() { _ = backend.Close() })
 }
