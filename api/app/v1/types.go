@@ -83,6 +83,11 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.port == b.port && (has(a.hostname) ? a.hostname : '') == (has(b.hostname) ? b.hostname : '')))",message="two listeners have the same port and hostname: change the port or the hostname of one of them"
 	Listeners []Listener `json:"listeners"`
 
+	// Which namespaces may use which hostnames, in route objects of the Gateway API. The routes in this object may use
+	// any. Empty: each may use every hostname, as far as listeners allow its routes.
+	// +optional
+	AllowedHostnames *AllowedHostnames `json:"allowedHostnames,omitempty"`
+
 	// Which requests go to which Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a

@@ -67,6 +67,10 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:Enum=Any
 	ProxyProtocol ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 
+	// Which namespaces may use which hostnames. Empty: each may use every hostname, as far as listeners allow its routes.
+	// +optional
+	AllowedHostnames *AllowedHostnames `json:"allowedHostnames,omitempty"`
+
 	// How all listeners that terminate TLS speak it.
 	// +optional
 	TLS *TLSSettings `json:"tls,omitempty"`

@@ -15,7 +15,10 @@ import (
 
 // noExample are the fields without an example, by the beginning of their path, with the reason.
 var noExample = map[string]string{
-	"watch": "it is for Gateways with routes of many namespaces",
+	"watch":                                                                  "it is for Gateways with routes of many namespaces",
+	"allowedHostnames.ownership":                                             "no route attaches yet",
+	"allowedHostnames.rules[].hostnames":                                     "no route attaches yet",
+	"allowedHostnames.rules[].namespaces.names":                              "no route attaches yet",
 	"listeners[].allowedRoutes.namespaces.from":                              "no route attaches yet",
 	"listeners[].allowedRoutes.kinds[].group":                                "no route attaches yet",
 	"listeners[].allowedRoutes.kinds[].kind":                                 "no route attaches yet",
@@ -27,7 +30,7 @@ var noExample = map[string]string{
 }
 
 // kubernetes are the fields whose types are those of core/v1.
-var kubernetes = map[string]bool{"listeners[].allowedRoutes.namespaces.selector": true, "pods.affinity": true, "pods.tolerations[]": true, "pods.topologySpreadConstraints[]": true}
+var kubernetes = map[string]bool{"allowedHostnames.rules[].namespaces.selector": true, "listeners[].allowedRoutes.namespaces.selector": true, "pods.affinity": true, "pods.tolerations[]": true, "pods.topologySpreadConstraints[]": true}
 
 // listenerFilter are filters of listeners, which are as those of rules.
 const listenerFilter = "listeners[].filters[]"
@@ -91,6 +94,7 @@ func TestEveryValue(t *testing.T) {
 // noValue are fields, or fields with a value, of which not every value needs an example, with the reason.
 var noValue = map[string]string{
 	"watch":                             "no example has it",
+	"allowedHostnames.ownership":        "no route attaches yet",
 	"routes[].rules[].matches[].method": "one is like another",
 	"routes[].rules[].filters[].cors.allowMethods[]":         "one is like another",
 	"routes[].rules[].filters[].requestRedirect.statusCode":  "one is like another",

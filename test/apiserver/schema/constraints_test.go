@@ -57,7 +57,7 @@ type violation struct {
 
 // kubernetes are the fields whose types are those of core/v1: what is in them is checked where the Deployment is made.
 var kubernetes = map[string]bool{
-	"spec.listeners[].allowedRoutes.namespaces.selector": true,
+	"spec.listeners[].allowedRoutes.namespaces.selector": true, "spec.allowedHostnames.rules[].namespaces.selector": true,
 	"spec.pods.affinity": true, "spec.pods.tolerations[]": true, "spec.pods.topologySpreadConstraints[]": true,
 }
 
