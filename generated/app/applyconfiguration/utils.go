@@ -21,6 +21,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=app.example.com, Version=v1
 	case v1.SchemeGroupVersion.WithKind("AccessLog"):
 		return &appv1.AccessLogApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AllowedHostnames"):
+		return &appv1.AllowedHostnamesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AllowedRoutes"):
 		return &appv1.AllowedRoutesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("APIKey"):
@@ -127,6 +129,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.HeaderVariablesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HealthCheck"):
 		return &appv1.HealthCheckApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HostnameNamespaces"):
+		return &appv1.HostnameNamespacesApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HostnameRule"):
+		return &appv1.HostnameRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HSTS"):
 		return &appv1.HSTSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HTTP3"):

@@ -53,6 +53,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+- name: gateway.api.app.v1.AllowedHostnames
+  map:
+    fields:
+    - name: ownership
+      type:
+        scalar: string
+    - name: rules
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.HostnameRule
+          elementRelationship: atomic
 - name: gateway.api.app.v1.AllowedRoutes
   map:
     fields:
@@ -793,6 +805,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: accessLog
       type:
         namedType: gateway.api.app.v1.AccessLog
+    - name: allowedHostnames
+      type:
+        namedType: gateway.api.app.v1.AllowedHostnames
     - name: cache
       type:
         namedType: gateway.api.app.v1.ResponseCache
@@ -921,6 +936,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: accessLog
       type:
         namedType: gateway.api.app.v1.AccessLog
+    - name: allowedHostnames
+      type:
+        namedType: gateway.api.app.v1.AllowedHostnames
     - name: backendClientCertificateRef
       type:
         namedType: gateway.api.app.v1.ObjectReference
@@ -1174,6 +1192,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: unhealthyThreshold
       type:
         scalar: numeric
+- name: gateway.api.app.v1.HostnameNamespaces
+  map:
+    fields:
+    - name: names
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: selector
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+- name: gateway.api.app.v1.HostnameRule
+  map:
+    fields:
+    - name: hostnames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: namespaces
+      type:
+        namedType: gateway.api.app.v1.HostnameNamespaces
 - name: gateway.api.app.v1.JWT
   map:
     fields:

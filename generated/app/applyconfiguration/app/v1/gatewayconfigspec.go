@@ -22,6 +22,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	// from. Only the addresses in trustedProxies may send one, and they have to. Every other connection is closed, also
 	// one from within the cluster.
 	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
+	// Which namespaces may use which hostnames. Empty: each may use every hostname, as far as listeners allow its routes.
+	AllowedHostnames *AllowedHostnamesApplyConfiguration `json:"allowedHostnames,omitempty"`
 	// How all listeners that terminate TLS speak it.
 	TLS *TLSSettingsApplyConfiguration `json:"tls,omitempty"`
 	// How much of each proxy pod clients may take.
@@ -92,6 +94,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithTrustedProxies(values ...appv1
 // If called multiple times, the ProxyProtocol field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithProxyProtocol(value appv1.ProxyProtocolVersion) *GatewayConfigSpecApplyConfiguration {
 	b.ProxyProtocol = &value
+	return b
+}
+
+// WithAllowedHostnames sets the AllowedHostnames field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AllowedHostnames field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithAllowedHostnames(value *AllowedHostnamesApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	b.AllowedHostnames = value
 	return b
 }
 

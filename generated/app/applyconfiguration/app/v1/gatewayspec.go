@@ -23,6 +23,9 @@ type GatewaySpecApplyConfiguration struct {
 	// protocol HTTPS, or with those of protocol TLS that terminate it. A client that asks for no server name gets to the
 	// latter.
 	Listeners []ListenerApplyConfiguration `json:"listeners,omitempty"`
+	// Which namespaces may use which hostnames, in route objects of the Gateway API. The routes in this object may use
+	// any. Empty: each may use every hostname, as far as listeners allow its routes.
+	AllowedHostnames *AllowedHostnamesApplyConfiguration `json:"allowedHostnames,omitempty"`
 	// Which requests go to which Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a
@@ -113,6 +116,14 @@ func (b *GatewaySpecApplyConfiguration) WithListeners(values ...*ListenerApplyCo
 		}
 		b.Listeners = append(b.Listeners, *values[i])
 	}
+	return b
+}
+
+// WithAllowedHostnames sets the AllowedHostnames field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AllowedHostnames field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithAllowedHostnames(value *AllowedHostnamesApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.AllowedHostnames = value
 	return b
 }
 
