@@ -37,7 +37,9 @@ func (t *translator) attach(r *route) {
 			a.accepted = r.refused
 			continue
 		}
-		t.findListeners(a, r)
+		if t.mayUse(a, r) {
+			t.findListeners(a, r)
+		}
 		for _, l := range a.listeners {
 			if r.isAt(l) {
 				continue
@@ -61,15 +63,20 @@ func ParentOf(ref gatewayv1.ParentReference, namespace string) Parent {
 	}
 }
 
+// names reports whether a reference is to a listener of its parent.
+func (a *attachment) names(l *listener) bool {
+	return or(a.ref.SectionName, l.Name) == l.Name && or(a.ref.Port, l.Port) == l.Port
+}
+
 // findListeners finds the listeners of a parent that a route belongs to.
 func (t *translator) findListeners(a *attachment, r *route) {
 	var named []*listener
 	allowing, shared := false, false
 	for _, l := range a.parent.listeners {
-		if or(a.ref.SectionName, l.Name) != l.Name || or(a.ref.Port, l.Port) != l.Port {
+		if !a.names(l) {
 			continue
 		}
-		if named = append(named, l); !a.parent.isAllowed() || !t.allowsRoute(l, r) {
+		if named = append(named, l); l.isClosed() || !a.parent.isAllowed() || !t.allowsRoute(l, r) {
 			continue
 		}
 		allowing = true
@@ -90,6 +97,8 @@ func (t *translator) findListeners(a *attachment, r *route) {
 	switch {
 	case len(named) == 0:
 		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "%s", noListener(a.ref, a.parent.listeners))
+	case !allowing && slices.ContainsFunc(named, (*listener).isBeyond):
+		a.accepted = named[slices.IndexFunc(named, (*listener).isBeyond)].accepted
 	case !allowing:
 		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "%s", t.notAllowed(a.parent, named, r))
 	case len(a.listeners) == 0 && shared:
@@ -103,7 +112,7 @@ func (t *translator) findListeners(a *attachment, r *route) {
 
 // notAllowed tells why no listener that a route names takes it.
 func (t *translator) notAllowed(p *parent, named []*listener, r *route) string {
-	usable := slices.DeleteFunc(slices.Clone(named), func(l *listener) bool { return l.closed || l.conflict.reason != "" || !p.isAllowed() })
+	usable := slices.DeleteFunc(slices.Clone(named), func(l *listener) bool { return l.isClosed() || !p.isAllowed() })
 	ofKind := slices.DeleteFunc(slices.Clone(usable), func(l *listener) bool { return !l.takes(r.kind) })
 	name := func(l *listener) string { return string(l.Name) }
 	switch {
@@ -170,9 +179,12 @@ func (r *route) isContested() bool {
 // isAllowed reports whether the listeners of a parent are part of a data plane.
 func (p *parent) isAllowed() bool { return p.set == nil || p.allowed }
 
+// isClosed reports whether no route can belong to a listener.
+func (l *listener) isClosed() bool { return l.closed || l.conflict.reason != "" || l.isBeyond() }
+
 // allowsRoute reports whether a listener accepts a route, by its kind and namespace.
 func (t *translator) allowsRoute(l *listener, r *route) bool {
-	if l.closed || l.conflict.reason != "" || !l.takes(r.kind) {
+	if !l.takes(r.kind) {
 		return false
 	}
 	allowed := or(l.AllowedRoutes, gatewayv1.AllowedRoutes{})

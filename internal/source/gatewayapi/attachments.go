@@ -210,7 +210,9 @@ func (p *plane) selectsNamespaces() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.listeners, func(l *listener) bool {
+	hasKeys := false
+	keysIn(p.ownership.spec.Rules, func(string) { hasKeys = true })
+	return hasKeys || slices.ContainsFunc(p.listeners, func(l *listener) bool {
 		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
 	})
 }
@@ -219,14 +221,9 @@ func (p *plane) selectsNamespaces() bool {
 func (t *translator) selectedLabels(p *plane, namespace string) labels.Set {
 	if p.selectors == nil {
 		p.selectors = map[string]bool{}
-		add := func(selector *metav1.LabelSelector) {
-			if parsed, err := metav1.LabelSelectorAsSelector(selector); err == nil {
-				requirements, _ := parsed.Requirements()
-				for _, requirement := range requirements {
-					p.selectors[requirement.Key()] = true
-				}
-			}
-		}
+		note := func(key string) { p.selectors[key] = true }
+		add := func(selector *metav1.LabelSelector) { eachKey(selector, note) }
+		keysIn(p.ownership.spec.Rules, note)
 		if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
 			add(or(p.gateway.Spec.AllowedListeners.Namespaces, gatewayv1.ListenerNamespaces{}).Selector)
 		}
@@ -270,6 +267,7 @@ func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmen
 	if proxypod.Parent(own) == "" {
 		objects.Own = []*appv1.Gateway{own}
 	} else {
+		objects.Hostnames = own.Spec.AllowedHostnames
 		for i := range own.Spec.Listeners {
 			objects.ProxyProtocol = own.Spec.Listeners[i].ProxyProtocol // all others have the same
 			if tls := own.Spec.Listeners[i].TLS; tls != nil && tls.Mode != appv1.TLSModePassthrough {

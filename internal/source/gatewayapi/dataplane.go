@@ -19,7 +19,8 @@ const kindConfig = "GatewayConfig"
 
 // configure applies the GatewayConfigs of the class and the Gateway, and policies, to a data plane.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
-	p.own, p.filters, p.proxyProtocol, p.tls = &appv1.GatewaySpec{}, t.ListenerFilters, t.ProxyProtocol, t.TLS
+	p.own, p.ownership.by = &appv1.GatewaySpec{AllowedHostnames: t.Hostnames}, "its "+kindConfig
+	p.filters, p.proxyProtocol, p.tls = t.ListenerFilters, t.ProxyProtocol, t.TLS
 	config, problem := t.classConfig(class)
 	if problem != "" {
 		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
@@ -33,6 +34,7 @@ func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 		}
 		p.merge(config)
 	}
+	p.ownership.spec = or(p.own.AllowedHostnames, appv1.AllowedHostnames{})
 	t.addTelemetry(p)
 	p.own.Pods.Annotations = with(p.own.Pods.Annotations, infrastructure.Annotations)
 	p.own.Service.Annotations = with(p.own.Service.Annotations, infrastructure.Annotations)
@@ -89,6 +91,9 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	p.own.Replicas = cmp.Or(spec.Replicas, p.own.Replicas)
 	if spec.TrustedProxies != nil {
 		p.own.TrustedProxies = spec.TrustedProxies
+	}
+	if spec.AllowedHostnames != nil {
+		p.own.AllowedHostnames, p.ownership.by = spec.AllowedHostnames, kindConfig+" "+config.Namespace+"/"+config.Name
 	}
 	p.proxyProtocol, p.tls = cmp.Or(spec.ProxyProtocol, p.proxyProtocol), or(spec.TLS, p.tls)
 	p.own.ClientLimits = or(spec.ClientLimits, p.own.ClientLimits)

@@ -66,6 +66,7 @@ func (t *translator) addOwn() {
 			parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), own: &gateway.Spec,
 		}
 		plane.routes = plane.to.Routes.Edit()
+		plane.ownership.spec, plane.ownership.by = or(gateway.Spec.AllowedHostnames, appv1.AllowedHostnames{}), kindGateway+" "+gateway.Namespace+"/"+gateway.Name
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {
 			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: gatewayv1.Listener{
@@ -115,6 +116,7 @@ func (t *translator) addListenerSets() {
 			plane.listeners = append(plane.listeners, parent.listeners...)
 			plane.to.Origins = append(plane.to.Origins, origin(kindListenerSet, set))
 			plane.attach(set.Namespace, "listenersets")
+			t.refuseSet(parent)
 		}
 		plane.sets, t.parents[parent.Parent] = append(plane.sets, parent), parent
 	}

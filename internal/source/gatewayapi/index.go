@@ -239,7 +239,7 @@ func (x *Index) update() Changes {
 	for id, object := range x.changed {
 		x.changes.Objects[id] = true
 		if before := x.routes[id]; before != nil {
-			x.isNew = x.isNew || before.isContested()
+			x.isNew = x.isNew || before.isContested() || before.isDisputed()
 			x.remove(before)
 		}
 		if object != nil {
@@ -279,6 +279,9 @@ func (x *Index) add(r *route) {
 	if x.isNew {
 		return
 	}
+	if x.isNew = x.claimHostnames(r); x.isNew {
+		return
+	}
 	x.attach(r)
 	if x.isNew = r.isContested(); !x.isNew {
 		x.addToPlanes(r)
@@ -315,7 +318,11 @@ func (x *Index) makePlanes() {
 	t.addGateways()
 	t.addOwn()
 	t.addListenerSets()
+	for r := range t.ordered() {
+		r.attachments, r.listeners, r.candidates, r.members, r.held = nil, nil, nil, nil, nil
+	}
 	for _, plane := range t.planes {
+		t.settleClaims(plane)
 		plane.resolveConflicts()
 	}
 	for _, plane := range t.planes {
@@ -326,7 +333,6 @@ func (x *Index) makePlanes() {
 	}
 	t.isMakingPlanes = false
 	for r := range t.ordered() {
-		r.attachments, r.listeners, r.candidates, r.members = nil, nil, nil, nil
 		t.attach(r)
 		t.addToPlanes(r)
 	}

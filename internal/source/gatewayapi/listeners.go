@@ -202,7 +202,9 @@ func (p *plane) resolveConflicts() {
 	}
 	kept := rivals{}
 	hasConflict := func(l *listener) bool { return l.conflict.reason != "" }
-	rest := slices.DeleteFunc(slices.Clone(p.listeners), func(l *listener) bool { return kindsOf[l.Protocol] == nil })
+	rest := slices.DeleteFunc(slices.Clone(p.listeners), func(l *listener) bool {
+		return kindsOf[l.Protocol] == nil || l.isBeyond()
+	})
 	for len(rest) > 0 {
 		n := slices.IndexFunc(rest, func(l *listener) bool { return l.owner != rest[0].owner })
 		if n < 0 {

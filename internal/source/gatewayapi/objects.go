@@ -47,6 +47,9 @@ type Objects struct {
 	// TLS is how listeners that terminate TLS speak it, unless a GatewayConfig has settings. Agents take it from the
 	// Gateway of our own.
 	TLS appv1.TLSSettings
+	// Hostnames are which namespaces may use which hostnames, unless a GatewayConfig says so. Agents take them from the
+	// Gateway of our own.
+	Hostnames *appv1.AllowedHostnames
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
@@ -269,6 +272,8 @@ type plane struct {
 	proxyProtocol appv1.ProxyProtocolVersion
 	// tls is how its listeners that terminate TLS speak it.
 	tls appv1.TLSSettings
+	// ownership is which namespaces may use which hostnames.
+	ownership ownership
 	// selectors are the keys of the labels that it selects namespaces by; nil: they have not been asked for.
 	selectors map[string]bool
 	attached

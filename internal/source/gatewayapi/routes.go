@@ -41,7 +41,9 @@ type route struct {
 	listeners, candidates []*listener
 	// members are its parts of data planes. models are what they, or those before, have of it.
 	members []*member
-	models  map[Parent]*model.Route
+	// held are the hostnames that it has to itself, or would have.
+	held   []held
+	models map[Parent]*model.Route
 }
 
 // member is a route of a data plane.
@@ -59,10 +61,15 @@ func newRoute(object metav1.Object, kind string) *route {
 		Object: object, id: idOf(kind, object), kind: kind, name: object.GetNamespace() + "/" + object.GetName(),
 		parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}, models: map[Parent]*model.Route{},
 	}
-	created := object.GetCreationTimestamp()
-	// Negative numbers come first. The time of an object without one is negative.
-	r.key = fmt.Sprintf("a%020d\x00%s\x00%s\x00%s", uint64(created.Unix())^1<<63, object.GetNamespace(), r.name, kind) //nolint:gosec // bits
+	r.key = keyOf(kind, object)
 	return r
+}
+
+// keyOf returns the place of an object in the order of precedence.
+func keyOf(kind string, object metav1.Object) string {
+	namespace, created := object.GetNamespace(), object.GetCreationTimestamp()
+	// Negative numbers come first. The time of an object without one is negative.
+	return fmt.Sprintf("a%020d\x00%s\x00%s/%s\x00%s", uint64(created.Unix())^1<<63, namespace, namespace, object.GetName(), kind) //nolint:gosec // bits
 }
 
 // setHostnames sets the hostnames of a route, if there are any.
@@ -179,6 +186,7 @@ func isSame(a, b []model.Rule) bool { return len(a) > 0 && len(b) > 0 && &a[0] =
 
 // detach removes a route from its listeners and data planes.
 func (r *route) detach() {
+	r.letGo()
 	for _, l := range r.listeners {
 		l.taken.remove(r, l)
 		if !r.isUnsupported() {
