@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 
 	"gateway/internal/routing"
 )
@@ -85,18 +87,14 @@ func (s *session) startHelpers(ctx context.Context, o *objects) error {
 
 // startHelper starts a program, which runs until ctx ends, and returns when it has its socket.
 func (s *session) startHelper(ctx context.Context, h helper, program string, arguments []string, socket string) error {
-	log, err := os.Create(filepath.Join(s.dir, h.name+".log"))
-	if err != nil {
-		return fmt.Errorf("failed to make a file: %w", err)
-	}
-	defer log.Close()                                          //nolint:errcheck // the program has it
-	command := exec.CommandContext(ctx, program, arguments...) //nolint:gosec // ours
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("failed to start %s: %w", h.name, err)
-	}
+	said := &helperLog{name: h.name, to: s.log}
+	command := exec.CommandContext(ctx, program, append(arguments, "-logtostderr")...) //nolint:gosec // ours
+	command.Stdout, command.Stderr, command.SysProcAttr = said, said, processAttributes()
 	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
+	go func() {
+		runtime.LockOSThread() // it ends when the thread does that started it
+		ended <- command.Run()
+	}()
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
@@ -105,12 +103,30 @@ func (s *session) startHelper(ctx context.Context, h helper, program string, arg
 		}
 		select {
 		case err := <-ended:
-			said, _ := os.ReadFile(log.Name())
-			return fmt.Errorf("%s ended: %w: %s", h.name, err, said)
+			return fmt.Errorf("%s ended: %w: %s", h.name, err, said.last)
 		default:
 		}
 		if pause(starting) != nil {
 			return fmt.Errorf("%s does not answer within %s", h.name, startTimeout)
 		}
 	}
+}
+
+// helperLog prints the warnings and errors of a program between the requests.
+type helperLog struct {
+	name string
+	to   *accessLog
+	// last is what was said last, at the end of the program too.
+	last string
+}
+
+// Write takes what the program says, at once and in whole lines.
+func (l *helperLog) Write(content []byte) (int, error) {
+	for line := range strings.Lines(string(content)) {
+		l.last = strings.TrimSpace(line)
+		if _, text, ok := strings.Cut(l.last, "] "); ok && l.last[0] != 'I' {
+			l.to.say("%s: %s", l.name, text)
+		}
+	}
+	return len(content), nil
 }
