@@ -75,22 +75,18 @@ func run(ctx context.Context, options *cli.Options, all bool, output cli.Format)
 	if all {
 		namespace = metav1.NamespaceAll
 	}
-	checks := []func(context.Context, cli.Clients, string) ([]Finding, error){server, definitions, operators, permissions, gateways}
 	found, bad := []Finding{}, 0
-	for _, check := range checks {
-		findings, err := check(ctx, clients, namespace)
-		if err != nil {
-			return err
+	err = All(ctx, clients, namespace, func(finding Finding) {
+		if output == "" {
+			finding.print(options)
 		}
-		for _, finding := range findings {
-			if output == "" {
-				finding.print(options)
-			}
-			if finding.Level == Wrong {
-				bad++
-			}
+		if finding.Level == Wrong {
+			bad++
 		}
-		found = append(found, findings...)
+		found = append(found, finding)
+	})
+	if err != nil {
+		return err
 	}
 	if output != "" {
 		if err := options.Print(output, map[string]any{"findings": found}); err != nil {
@@ -99,6 +95,20 @@ func run(ctx context.Context, options *cli.Options, all bool, output cli.Format)
 	}
 	if bad > 0 {
 		return cli.Nof("%d of %d checks failed", bad, len(found))
+	}
+	return nil
+}
+
+// All checks the cluster and the Gateways of a namespace, and passes on what it finds.
+func All(ctx context.Context, clients cli.Clients, namespace string, found func(Finding)) error {
+	for _, check := range []func(context.Context, cli.Clients, string) ([]Finding, error){server, definitions, operators, permissions, gateways} {
+		findings, err := check(ctx, clients, namespace)
+		if err != nil {
+			return err
+		}
+		for _, finding := range findings {
+			found(finding)
+		}
 	}
 	return nil
 }

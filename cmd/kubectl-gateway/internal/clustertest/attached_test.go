@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -123,6 +124,11 @@ func TestAttached(t *testing.T) {
 	clitest.Run(t, "", in("render", "shop")...).Want(t, 0, "server 10.0.0.7_8080 10.0.0.7:8080", "|attached-team/web|")
 	clitest.Run(t, "", in("check")...).Want(t, 3, "ok       Gateway attached/shop: generation 1 is live in 2 proxies\n",
 		"wrong    Gateway attached/shop: HTTPRoute attached-team/web: rules[1].backendRefs[0]: there is no Service attached-team/none\n")
+
+	clitest.Run(t, "", "routes", "-n", team).Want(t, 0, "GRPCRoute   grpc   grpc.example.com ", "HTTPRoute   web    shop.example.com ", "no operator has looked at it")
+	clitest.Run(t, "", in("routes")...).Want(t, 0, "Gateway   shop/own   *       shop      True         0.0 ")
+	clitest.Run(t, "", in("bundle", "--output-file", filepath.Join(t.TempDir(), "b.tar.gz"), "-o", "json")...).Want(t, 0,
+		`"name": "objects/attached-team/httproutes.gateway.networking.k8s.io.yaml"`, `"name": "gateways/attached/shop/haproxy/haproxy.cfg"`, `"missing": []`)
 
 	t.Run("diff", func(t *testing.T) {
 		diff := in("render", "-f", "-", "--diff")

@@ -6,6 +6,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/adopt"
 	"gateway/cmd/kubectl-gateway/internal/apply"
+	"gateway/cmd/kubectl-gateway/internal/bundle"
 	"gateway/cmd/kubectl-gateway/internal/check"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/compare"
@@ -27,5 +28,5 @@ func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), wait.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), routes.NewCommand(options), render.NewCommand(options),
 		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), adopt.NewCommand(options), try.NewCommand(options),
-		compare.NewCommand(options), check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
+		compare.NewCommand(options), check.NewCommand(options), bundle.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }

@@ -117,7 +117,7 @@ func (r *reader) list(ctx context.Context, resource schema.GroupVersionResource)
 
 // own returns the routes in Gateways of our own kind.
 func (r *reader) own(ctx context.Context) (routes []Route, err error) {
-	gateways, err := r.Clients.Gateways.AppV1().Gateways(r.namespace).List(ctx, metav1.ListOptions{})
+	gateways, err := r.Gateways.AppV1().Gateways(r.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Gateways: %w", err)
 	}

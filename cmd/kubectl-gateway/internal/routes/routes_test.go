@@ -1,17 +1,14 @@
 package routes_test
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 )
@@ -81,50 +78,30 @@ func accessLog(requests, failed int, route string) string {
 // newCluster is an API server with routes. With a team's rights, the Gateway's namespace may not be read.
 func newCluster(t *testing.T, isTeam bool) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
-		path := request.URL.Path
-		if isTeam && (strings.Contains(path, "/infra/") || strings.Contains(path, "ingressclasses")) {
+	logs := map[string]string{
+		"/api/v1/namespaces/infra/pods/p/log": accessLog(120, 12, "team/cart") + accessLog(6, 0, "GRPCRoute/team/cart") + accessLog(60, 0, "team/h1"),
+		"/api/v1/namespaces/team/pods/q/log":  accessLog(6, 0, "web") + `2026-11-29T12:00:00Z {"msTotal":7,"route":"db","termination":"SC"}` + "\n",
+	}
+	allowed := maps.Clone(objects)
+	maps.DeleteFunc(allowed, func(path, _ string) bool { return isTeam && isForeign(path) })
+	return clitest.NewServer(t, allowed, http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		log, isLog := logs[request.URL.Path]
+		switch {
+		case isTeam && isForeign(request.URL.Path):
 			writer.Header().Set("Content-Type", "application/json")
 			writer.WriteHeader(http.StatusForbidden)
 			_, _ = fmt.Fprint(writer, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"pods is forbidden","code":403}`)
-			return
-		}
-		switch path {
-		case "/api/v1/namespaces/infra/pods/p/log":
-			_, _ = fmt.Fprint(writer, accessLog(120, 12, "team/cart")+accessLog(6, 0, "GRPCRoute/team/cart")+accessLog(60, 0, "team/h1"))
-			return
-		case "/api/v1/namespaces/team/pods/q/log":
-			_, _ = fmt.Fprint(writer, accessLog(6, 0, "web")+`2026-11-29T12:00:00Z {"msTotal":7,"route":"db","termination":"SC"}`+"\n")
-			return
-		}
-		content, ok := objects[path]
-		if !ok {
+		case isLog:
+			_, _ = fmt.Fprint(writer, log)
+		default:
 			http.NotFound(writer, request)
-			return
 		}
-		object := map[string]any{}
-		if err := yaml.Unmarshal([]byte(content), &object); err != nil {
-			t.Error(err)
-		}
-		kinds := map[string]string{"httproutes": "HTTPRoute", "grpcroutes": "GRPCRoute", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gateways": "Gateway", "pods": "Pod", "set": "ListenerSet"}
-		group, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, "/apis/"), "/api/"), "/")
-		if object["apiVersion"] = group + "/v1"; group == "v1" {
-			object["apiVersion"] = "v1"
-		}
-		kind := kinds[path[strings.LastIndexByte(path, '/')+1:]]
-		object["kind"] = kind + "List"
-		items, isList := object["items"].([]any)
-		if !isList {
-			object["kind"] = kind
-		}
-		for _, item := range items {
-			item.(map[string]any)["apiVersion"], item.(map[string]any)["kind"] = object["apiVersion"], kind
-		}
-		writer.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(writer).Encode(object)
 	}))
-	t.Cleanup(server.Close)
-	return server.URL
+}
+
+// isForeign reports whether a team may not read a path.
+func isForeign(path string) bool {
+	return strings.Contains(path, "/infra/") || strings.Contains(path, "ingressclasses")
 }
 
 // lines are the rows of a table, with single blanks.

@@ -28,10 +28,13 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		Use: "version", Short: "Show the version of the plugin, and what the cluster runs", Long: long,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := versions{Plugin: version.String()}
+			found := Versions{Plugin: version.String()}
 			if !client {
-				var err error
-				if found.Programs, err = cluster(cmd.Context(), options); err != nil {
+				clients, _, err := options.Connect()
+				if err != nil {
+					return err
+				}
+				if found, err = Find(cmd.Context(), clients); err != nil {
 					return err
 				}
 			}
@@ -49,8 +52,8 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	return cmd
 }
 
-// versions are what the command prints.
-type versions struct {
+// Versions are what the command prints.
+type Versions struct {
 	Plugin   string    `json:"plugin"`
 	Programs []program `json:"programs,omitempty"`
 }
@@ -65,28 +68,24 @@ type program struct {
 	Images     []string `json:"images"`
 }
 
-// cluster returns what runs in the cluster.
-func cluster(ctx context.Context, options *cli.Options) ([]program, error) {
-	clients, _, err := options.Connect()
-	if err != nil {
-		return nil, err
-	}
+// Find returns the plugin's version, and what runs in the cluster.
+func Find(ctx context.Context, clients cli.Clients) (Versions, error) {
+	found := Versions{Plugin: version.String()}
 	operators, err := clients.Operators(ctx)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	proxies, err := clients.Apps.Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
 	if err != nil {
-		return nil, fmt.Errorf("failed to list Deployments: %w", err)
+		return found, fmt.Errorf("failed to list Deployments: %w", err)
 	}
-	var all []program
 	for i := range operators {
-		all = append(all, newProgram("operator", &operators[i]))
+		found.Programs = append(found.Programs, newProgram("operator", &operators[i]))
 	}
 	for i := range proxies.Items {
-		all = append(all, newProgram("proxies", &proxies.Items[i]))
+		found.Programs = append(found.Programs, newProgram("proxies", &proxies.Items[i]))
 	}
-	return all, nil
+	return found, nil
 }
 
 func newProgram(name string, deployment *k8sappsv1.Deployment) program {
@@ -101,7 +100,7 @@ func newProgram(name string, deployment *k8sappsv1.Deployment) program {
 	return p
 }
 
-func (v versions) print(options *cli.Options, output cli.Format) error {
+func (v Versions) print(options *cli.Options, output cli.Format) error {
 	if output != "" {
 		return options.Print(output, v)
 	}
