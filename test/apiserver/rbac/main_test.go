@@ -1,5 +1,5 @@
 // Package rbac tests what the operator and the agents may do, on a real API server: that it is what
-// docs/explanation/security.md lists, that all of it is used, and that nobody can use it to reach from one namespace
+// docs/maintainers/permissions.md lists, that all of it is used, and that nobody can use it to reach from one namespace
 // into another.
 package rbac
 

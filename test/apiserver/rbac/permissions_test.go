@@ -15,7 +15,7 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// Where permissions hold, as docs/explanation/security.md says it.
+// Where permissions hold, as docs/maintainers/permissions.md says it.
 const (
 	everywhere   = "every namespace"
 	operatorsOwn = "gateway-system"
@@ -25,7 +25,7 @@ const (
 )
 
 // TestPermissionsAreTheDocumentedOnes compares what the API server says that the operator and an agent may do, with the
-// tables of docs/explanation/security.md: each permission is in both.
+// tables of docs/maintainers/permissions.md: each permission is in both.
 func TestPermissionsAreTheDocumentedOnes(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "permissions")
@@ -52,12 +52,12 @@ func TestPermissionsAreTheDocumentedOnes(t *testing.T) {
 	for permission := range got {
 		expectHarmless(t, permission)
 		if !want[permission] {
-			t.Errorf("docs/explanation/security.md lacks %s", permission)
+			t.Errorf("docs/maintainers/permissions.md lacks %s", permission)
 		}
 	}
 	for permission := range want {
 		if !got[permission] {
-			t.Errorf("docs/explanation/security.md has what is not granted: %s", permission)
+			t.Errorf("docs/maintainers/permissions.md has what is not granted: %s", permission)
 		}
 	}
 	if len(got) < 30 {
@@ -156,15 +156,15 @@ func expectHarmless(t *testing.T, line string) {
 }
 
 var (
-	// table is one of docs/explanation/security.md, with whose permissions it has, and where they hold.
-	table = regexp.MustCompile(`(?m)^### (?:The|An) (operator|agent), in (.+)\n\n\| API group .+\n\|[-|]+\n((?:\|.+\n)+)`)
+	// table is one of docs/maintainers/permissions.md, with whose permissions it has, and where they hold.
+	table = regexp.MustCompile(`(?m)^## (?:The|An) (operator|agent), in (.+)\n\n\| API group .+\n\|[-|]+\n((?:\|.+\n)+)`)
 	row   = regexp.MustCompile(`(?m)^\| (\S+) \| (.+?)(?: \((.+)\))? \| (.+) \| (.+) \|$`)
 )
 
-// documented are the permissions in the tables of docs/explanation/security.md.
+// documented are the permissions in the tables of docs/maintainers/permissions.md.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs", "explanation", "security.md"))
+	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs", "maintainers", "permissions.md"))
 	must(t, err)
 	all := map[string]bool{}
 	for _, found := range table.FindAllStringSubmatch(string(content), -1) {
