@@ -75,7 +75,7 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/load.cfg and current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", proxypod.CertificatesDir,
-		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret, and SECRET/auth, without users, for each -users")
+		"`directory` with the inventory of gateway-keys, which has no keys and no users")
 	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir,
 		"`directory` with CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks or CONFIGMAP/rules.conf for each -configmap")
 	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", proxypod.HAProxyCertificatesDir,

@@ -77,7 +77,7 @@ func (k *keys) flags(flags *flag.FlagSet) {
 	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys, SECRET/session-keys and SECRET/issuer")
 	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate, API keys in "+certificates.APIKeysMap+", and keys of sessions in "+certificates.SessionKeysMap)
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
-		"`directory` to pass them on to the agent in, without keys; SECRET/problem tells what is wrong with what the Secret holds now")
+		"`directory` for the inventory that the agent reads: what there is, without keys, and what is wrong with it")
 	flags.StringVar(&k.relay, "relay-socket", "", "`file` of the socket where HAProxy has connections to endpoints made; empty: it makes all itself")
 	flags.StringVar(&k.users, "users-socket", "", "`file` of the socket where HAProxy asks whether users of SECRET/auth may log in; empty: it does not")
 	flags.StringVar(&k.haproxy, "haproxy-socket", "", "`file` of the socket where HAProxy is asked about certificates, and told of them")

@@ -179,6 +179,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	working.Go(func() { a.tracer.Run(ctx) })
 	working.Go(func() { a.source.Run(ctx, a.changed) })
+	working.Go(func() { a.mounts.follow(ctx, a.wakeUp) })
 	logging.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()

@@ -1,22 +1,26 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
+	"slices"
+	"time"
 
 	"gateway/internal/certificates"
-	"gateway/internal/model"
+	"gateway/internal/inventory"
+	"gateway/internal/journal"
+	"gateway/internal/logging"
 	"gateway/internal/waf"
 )
 
 // Mounts describes the Secrets and ConfigMaps in the agent's container.
 type Mounts struct {
-	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, SECRET/api-keys
-	// and SECRET/api-keys-problem, SECRET/issuer, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks
+	// CertificatesDir has the inventory of gateway-keys, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks
 	// and CONFIGMAP/rules.conf.
 	CertificatesDir, AuthoritiesDir string
 	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates, keys of
@@ -24,85 +28,184 @@ type Mounts struct {
 	Secrets, ConfigMaps, Users []string
 	// Keys says that gateway-keys runs in this pod, as it does wherever there are Secrets.
 	Keys bool
+	// KeyServer says that gateway-keys has Secrets and ConfigMaps from a key server: those that it knows are in its
+	// inventory.
+	KeyServer bool
 }
 
 // HasKeys reports whether gateway-keys runs in this pod.
-func (m *Mounts) HasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 || m.Keys }
+func (m *Mounts) HasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 || m.Keys || m.KeyServer }
 
-// maxReads bounds how often files are read while they are being changed.
-const maxReads = 3
+const (
+	// maxReads bounds how often files are read while they are being changed.
+	maxReads = 3
+	// followInterval is how often the inventory is looked at.
+	followInterval = 25 * time.Millisecond
+)
 
-// mountReader caches the mounted files.
+// mountReader caches what is known of Secrets and ConfigMaps.
 type mountReader struct {
 	mounts Mounts
 	files  mounted
-	// version is what the symlinks showed when the files were read; "" if that is not known.
+	shown  journal.Reader[inventory.Entry]
+	// status is that of the inventory; nil: there is none.
+	status *inventory.Entry
+	// version is what the symlink of AuthoritiesDir showed when its files were read; "" if that is not known.
 	version string
+	// rules are those of ConfigMaps.
+	rules map[string]string
 }
 
 func newMountReader(mounts Mounts) *mountReader {
-	r := &mountReader{mounts: mounts}
+	r := &mountReader{mounts: mounts, shown: journal.Reader[inventory.Entry]{Path: filepath.Join(mounts.CertificatesDir, inventory.File)}, rules: map[string]string{}}
+	r.files = mounted{
+		hasKeys: mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[string]map[string]string{}, issuers: map[string][]byte{},
+		authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}, ruleSets: map[string]string{},
+	}
+	if !mounts.KeyServer {
+		r.files.only = &r.mounts
+	}
 	r.look()
 	return r
 }
 
-// look reads the files if they may have changed, and reports whether they have.
+// look reads what may have changed, and reports whether anything has.
 func (r *mountReader) look() bool {
-	version := r.links()
-	if version != "" && version == r.version {
+	isNew := false
+	if r.mounts.HasKeys() {
+		isNew = r.readInventory()
+	}
+	if !r.mounts.KeyServer && len(r.mounts.ConfigMaps) > 0 {
+		isNew = r.readConfigMaps(r.mounts.ConfigMaps, false) || isNew
+	}
+	return isNew
+}
+
+// readInventory takes over what changed in the inventory.
+func (r *mountReader) readInventory() (isNew bool) {
+	left := map[string]bool{} // of the names that were known before, those that are not there any more
+	var configMaps []string
+	anew, err := r.shown.Changes(func(key string, entry *inventory.Entry) {
+		isNew = true
+		secret, configMap := inventory.Parse(key)
+		switch {
+		case key == inventory.Status:
+			r.status = entry
+		case secret != "":
+			left[secret] = true
+			r.takeSecret(secret, entry)
+		default:
+			configMaps = append(configMaps, configMap)
+		}
+	})
+	if err != nil {
+		logging.Warningf("What is known of Secrets stays as it is: %v", err)
+		return isNew
+	}
+	if anew {
+		for secret := range r.files.certificates {
+			if !left[secret] {
+				r.takeSecret(secret, nil)
+			}
+		}
+	}
+	if len(configMaps) > 0 {
+		r.readConfigMaps(configMaps, true)
+	}
+	return isNew || anew
+}
+
+// takeSecret takes over an entry; nil: there is none.
+func (r *mountReader) takeSecret(secret string, entry *inventory.Entry) {
+	if entry == nil {
+		delete(r.files.certificates, secret)
+		delete(r.files.users, secret)
+		delete(r.files.issuers, secret)
+		return
+	}
+	file := certificateFile{problem: entry.Problem}
+	switch {
+	case entry.Certificate != nil:
+		file = certificateFile{Certificate: *entry.Certificate, outdated: entry.Problem}
+	case entry.Problem == "":
+		file.problem = missing(certificates.CertificateFile)
+	}
+	r.files.certificates[secret], r.files.users[secret], r.files.issuers[secret] = file, entry.Files, entry.Issuer
+}
+
+// follow calls changed when there may be something new in the inventory, until ctx ends.
+func (r *mountReader) follow(ctx context.Context, changed func()) {
+	if !r.mounts.HasKeys() {
+		return
+	}
+	ticker := time.NewTicker(followInterval)
+	defer ticker.Stop()
+	var before os.FileInfo
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now, err := os.Stat(r.shown.Path)
+		if err == nil && (before == nil || now.Size() != before.Size() || !os.SameFile(now, before)) {
+			before = now
+			changed()
+		}
+	}
+}
+
+// readConfigMaps reads ConfigMaps if they may have changed, and reports whether they have. Those that are told are read
+// in any case. Key sets that cannot be read keep their earlier keys.
+func (r *mountReader) readConfigMaps(names []string, told bool) (isNew bool) {
+	version := r.link()
+	if !told && version != "" && version == r.version {
 		return false
 	}
-	before := r.files
 	for range maxReads {
-		r.read(before.keySets)
+		for _, name := range names {
+			isNew = r.readConfigMap(name) || isNew
+		}
 		r.version = version
 		// Of a file that was replaced meanwhile, the old one may be gone and the new one not seen.
-		if version = r.links(); version == r.version {
+		if version = r.link(); version == r.version {
 			break
 		}
 		r.version = ""
 	}
-	return !reflect.DeepEqual(before, r.files)
-}
-
-// links returns the state of all non-empty volumes, "" if it cannot be read.
-func (r *mountReader) links() string {
-	var targets []string
-	for _, volume := range []struct {
-		dir     string
-		isThere bool
-	}{{r.mounts.CertificatesDir, r.mounts.HasKeys()}, {r.mounts.AuthoritiesDir, len(r.mounts.ConfigMaps) > 0}} {
-		if !volume.isThere {
-			continue
+	problems := ruleSetProblems(slices.Collect(maps.Keys(r.files.authorities)), func(name string) ([]byte, string) {
+		content, ok := r.rules[name]
+		if !ok {
+			return nil, missing(waf.RulesFile)
 		}
-		target, err := os.Readlink(filepath.Join(volume.dir, certificates.DataLink))
-		if err != nil {
-			return ""
-		}
-		targets = append(targets, target)
-	}
-	return strings.Join(targets, " ")
-}
-
-// read reads the files. Key sets that cannot be read keep their earlier keys.
-func (r *mountReader) read(keySets map[string]keySetFile) {
-	r.files = mounted{hasKeys: r.mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[model.SecretFile]string{}, issuers: map[string][]byte{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
-	for _, name := range r.mounts.Secrets {
-		r.files.certificates[name] = r.certificate(name)
-	}
-	for _, name := range r.mounts.Users {
-		for _, file := range []model.SecretFile{{Secret: name, File: certificates.UsersFile}, {Secret: name, File: certificates.APIKeysFile}, {Secret: name, File: certificates.SessionKeysFile}} {
-			r.files.users[file] = r.users(file)
-		}
-		r.files.issuers[name], _ = readMounted(r.mounts.CertificatesDir, name, certificates.IssuerFile)
-	}
-	for _, name := range r.mounts.ConfigMaps {
-		r.files.authorities[name] = r.authority(name)
-		r.files.keySets[name] = readKeySet(r.mounts.AuthoritiesDir, name, keySets[name])
-	}
-	r.files.ruleSets = ruleSetProblems(r.mounts.ConfigMaps, func(name string) ([]byte, string) {
-		return readMounted(r.mounts.AuthoritiesDir, name, waf.RulesFile)
+		return []byte(content), ""
 	})
+	isNew = isNew || !maps.Equal(problems, r.files.ruleSets)
+	r.files.ruleSets = problems
+	return isNew
+}
+
+// link returns the state of AuthoritiesDir, "" if it cannot be read.
+func (r *mountReader) link() string {
+	target, err := os.Readlink(filepath.Join(r.mounts.AuthoritiesDir, certificates.DataLink))
+	if err != nil {
+		return ""
+	}
+	return target
+}
+
+// readConfigMap reads a ConfigMap, and reports whether it is another one.
+func (r *mountReader) readConfigMap(name string) bool {
+	authority, keySet := r.authority(name), readKeySet(r.mounts.AuthoritiesDir, name, r.files.keySets[name])
+	before, rules := r.files.authorities[name], r.rules[name]
+	isNew := !reflect.DeepEqual(before, authority) || !reflect.DeepEqual(r.files.keySets[name], keySet)
+	r.files.authorities[name], r.files.keySets[name] = authority, keySet
+	if content, problem := readMounted(r.mounts.AuthoritiesDir, name, waf.RulesFile); problem == "" {
+		r.rules[name] = string(content)
+	} else {
+		delete(r.rules, name)
+	}
+	return isNew || rules != r.rules[name]
 }
 
 // authority reads that of a ConfigMap.
@@ -118,39 +221,9 @@ func (r *mountReader) authority(configMap string) authorityFile {
 	return parseAuthority(content, revocations)
 }
 
-// certificate reads that of a Secret.
-func (r *mountReader) certificate(secret string) certificateFile {
-	wrong, nothingWrong := readMounted(r.mounts.CertificatesDir, secret, certificates.ProblemFile)
-	content, missing := readMounted(r.mounts.CertificatesDir, secret, certificates.CertificateFile)
-	switch {
-	case missing == "":
-		file := parseCertificate(content)
-		file.outdated = string(wrong)
-		return file
-	case nothingWrong == "":
-		return certificateFile{problem: string(wrong)}
-	default:
-		return certificateFile{problem: missing}
-	}
-}
-
-// users returns what is wrong with a file that has users or API keys; "" if nothing is.
-func (r *mountReader) users(file model.SecretFile) string {
-	wrong, nothingWrong := readMounted(r.mounts.CertificatesDir, file.Secret, file.File+certificates.ProblemSuffix)
-	_, missing := readMounted(r.mounts.CertificatesDir, file.Secret, file.File)
-	if nothingWrong == "" {
-		return string(wrong)
-	}
-	return missing
-}
-
 // isAwaited reports whether gateway-keys has not yet passed on its certificates.
 func (r *mountReader) isAwaited() bool {
-	if !r.mounts.HasKeys() || r.version != "" {
-		return false
-	}
-	_, err := os.Lstat(filepath.Join(r.mounts.CertificatesDir, certificates.DataLink))
-	return errors.Is(err, fs.ErrNotExist)
+	return r.mounts.HasKeys() && (r.status == nil || r.status.Asks)
 }
 
 // readMounted returns the content of a file, or what is wrong with its Secret or ConfigMap.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/inventory"
 	"gateway/internal/jwks"
 	"gateway/internal/login"
 	"gateway/internal/model"
@@ -29,15 +29,11 @@ const (
 	maxNamesTold = 5
 )
 
-// certificateFile is the content of a Secret's tls.crt.
+// certificateFile is what is known of a Secret's certificate.
 type certificateFile struct {
 	// problem says why it cannot be used for anything; "" if it can.
 	problem string
-	// names are the DNS names it is for, in lower case, sorted.
-	names []string
-	// kind is that of the key: a listener may show one certificate of each for a name.
-	kind                x509.PublicKeyAlgorithm
-	notBefore, notAfter time.Time
+	inventory.Certificate
 	// outdated says why what the Secret holds by now is not used; "" if this is what it
 	// holds.
 	outdated string
@@ -51,16 +47,6 @@ type authorityFile struct {
 	pem []byte
 	// until is when the first list expires, zero: none does.
 	until time.Time
-}
-
-// parseCertificate reads a tls.crt: the certificate, then those that lead to an authority.
-func parseCertificate(content []byte) certificateFile {
-	chain, problem := certificates.Parse(content)
-	if problem != "" {
-		return certificateFile{problem: problem}
-	}
-	leaf := chain[0]
-	return certificateFile{names: dnsNames(leaf), kind: leaf.PublicKeyAlgorithm, notBefore: leaf.NotBefore, notAfter: leaf.NotAfter}
 }
 
 // parseAuthority reads a ca.crt, and a ca.crl if there is one.
@@ -79,23 +65,6 @@ func parseAuthority(content, revocations []byte) authorityFile {
 	}
 	file.pem, file.until = append(file.pem, lists...), until
 	return file
-}
-
-// namePattern matches DNS names. The author of a certificate may write anything into it.
-var namePattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?(\.[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?)*$`)
-
-const maxNameLength = 253
-
-func dnsNames(certificate *x509.Certificate) []string {
-	var names []string
-	for _, name := range certificate.DNSNames {
-		name = strings.TrimSuffix(strings.ToLower(name), ".")
-		if len(name) <= maxNameLength && namePattern.MatchString(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // namesWithin returns the server names for which a listener uses a certificate, and whether it can use it at all.
@@ -119,8 +88,10 @@ func namesWithin(hostname string, names []string) ([]string, bool) {
 	return nil, false
 }
 
-// mounted is the content of this pod's mounts, by the name of the Secret or ConfigMap.
+// mounted is what is known of Secrets and ConfigMaps, by their names.
 type mounted struct {
+	// only are those that are mounted, whether they exist or not; nil: all of which anything is known.
+	only         *Mounts
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
 	keySets      map[string]keySetFile
@@ -128,12 +99,37 @@ type mounted struct {
 	hasKeys bool
 	// fetched are the keys of tokens at URLs.
 	fetched map[routing.KeySource]jwks.Set
-	// users say what is wrong with the users of a Secret; "" if nothing is.
-	users map[model.SecretFile]string
+	// users are the files of a Secret with users, with what is wrong with them; "": nothing.
+	users map[string]map[string]string
 	// issuers are the providers that secrets of clients are for, by Secret.
 	issuers map[string][]byte
 	// ruleSets say what is wrong with the rules of a ConfigMap; "" if nothing is.
 	ruleSets map[string]string
+}
+
+// certificate returns what is known of the certificate of a Secret; false: nothing is.
+func (m *mounted) certificate(secret string) (file certificateFile, ok bool) {
+	file, ok = m.certificates[secret]
+	if m.only == nil {
+		return file, ok
+	}
+	if !ok {
+		file.problem = missing(certificates.CertificateFile)
+	}
+	return file, slices.Contains(m.only.Secrets, secret)
+}
+
+// usersOf returns what is wrong with a file of a Secret with users; false: nothing is known of it.
+func (m *mounted) usersOf(file model.SecretFile) (problem string, ok bool) {
+	files, ok := m.users[file.Secret]
+	if m.only != nil {
+		ok = slices.Contains(m.only.Users, file.Secret)
+	}
+	problem, has := files[file.File]
+	if !has {
+		problem = missing(file.File)
+	}
+	return problem, ok
 }
 
 // material are the certificates, CAs and key sets of a table that can be used, and what is wrong with the rest.
@@ -243,28 +239,28 @@ func (c *collector) untaken(listener string, names []string, kind x509.PublicKey
 }
 
 func (c *collector) certificate(listener *routing.Listener, secret string) {
-	file, ok := c.files.certificates[secret]
+	file, ok := c.files.certificate(secret)
 	if !ok {
 		c.notMounted(kindSecret, secret)
 		return
 	}
 	problem := c.problemOf(&file)
-	names, within := namesWithin(listener.Hostname, file.names)
+	names, within := namesWithin(listener.Hostname, file.Names)
 	if !within && listener.TLS.AnyNames {
 		names, within = []string{listener.Hostname}, true
 	}
 	if problem == "" && !within {
-		problem = fmt.Sprintf("the certificate is not for %s: it is for %s", listener.Hostname, listNames(file.names))
+		problem = fmt.Sprintf("the certificate is not for %s: it is for %s", listener.Hostname, listNames(file.Names))
 	}
 	if c.isUsable(listener.Name, secret, &file, problem) {
-		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind), KeyType: file.kind.String()}
+		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.KeyType), KeyType: file.KeyType.String()}
 		c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
 	}
 }
 
 // certificateForBackends checks the client certificate for backends. It may be for any name.
 func (c *collector) certificateForBackends(secret string) {
-	file, ok := c.files.certificates[secret]
+	file, ok := c.files.certificate(secret)
 	if !ok {
 		c.notMounted(kindSecret, secret)
 		return
@@ -277,7 +273,7 @@ func (c *collector) problemOf(file *certificateFile) string {
 	if file.problem != "" {
 		return file.problem
 	}
-	problem, until := certificates.CheckTime(file.notBefore, file.notAfter, c.now)
+	problem, until := certificates.CheckTime(file.NotBefore, file.NotAfter, c.now)
 	c.changesAt(until)
 	return problem
 }
@@ -327,7 +323,7 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 func (c *collector) users(file model.SecretFile) {
 	issuer := file.Issuer
 	file.Issuer = ""
-	problem, ok := c.files.users[file]
+	problem, ok := c.files.usersOf(file)
 	if !ok {
 		c.notMounted(kindSecret, file.Secret)
 		return

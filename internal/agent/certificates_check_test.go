@@ -13,25 +13,11 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/filters"
+	"gateway/internal/inventory"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/waf"
 )
-
-func TestParseCertificate(t *testing.T) {
-	pair := certtest.NewAuthority(t).Issue(t, []string{"Shop.Example.com.", "*.example.com", "shop.example.com", "Cart.Example.com."})
-	got := parseCertificate(pair.Certificate)
-	if got.problem != "" || !slices.Equal(got.names, []string{"*.example.com", "cart.example.com", "shop.example.com"}) || got.notAfter.IsZero() {
-		t.Errorf("got %+v", got)
-	}
-	hostile := certtest.NewAuthority(t).Issue(t, []string{"a.example.com\n[verify none] b", "c d", "*", "a.*.com", "#", "good.example.com", strings.Repeat("a", 300)})
-	if got = parseCertificate(hostile.Certificate); !slices.Equal(got.names, []string{"good.example.com"}) {
-		t.Errorf("names that are none: got %q", got.names)
-	}
-	if got = parseCertificate(nil); got.problem != "tls.crt holds no certificate" {
-		t.Errorf("nothing: got %+v", got)
-	}
-}
 
 func TestParseAuthority(t *testing.T) {
 	one, two := certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -81,7 +67,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
 	file := func(from, until time.Time, names ...string) certificateFile {
-		return certificateFile{names: names, kind: x509.ECDSA, notBefore: from, notAfter: until}
+		return certificateFile{Certificate: inventory.Certificate{Names: names, KeyType: x509.ECDSA, NotBefore: from, NotAfter: until}}
 	}
 	files := mounted{
 		certificates: map[string]certificateFile{
@@ -94,8 +80,8 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 			"nameless": file(hour(-1), hour(5)),
 			"again":    file(hour(-1), hour(5), "a.example.com", "c.example.com"),
 			"missing":  {problem: "it does not exist or has no tls.crt"},
-			"older":    {names: []string{"a.example.com"}, kind: x509.RSA, notBefore: hour(-9), notAfter: hour(5), outdated: "it has no tls.key"},
-			"oldest":   {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(-1), outdated: "it has no tls.key"},
+			"older":    {Certificate: inventory.Certificate{Names: []string{"a.example.com"}, KeyType: x509.RSA, NotBefore: hour(-9), NotAfter: hour(5)}, outdated: "it has no tls.key"},
+			"oldest":   {Certificate: inventory.Certificate{Names: []string{"a.example.com"}, NotBefore: hour(-9), NotAfter: hour(-1)}, outdated: "it has no tls.key"},
 		},
 		authorities: map[string]authorityFile{"staff": {pem: []byte("PEM")}, "broken": {problem: "it is broken"}},
 	}
@@ -164,9 +150,9 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 func TestTheCertificateForBackendsIsChecked(t *testing.T) {
 	now := time.Now()
 	files := mounted{certificates: map[string]certificateFile{
-		"good":    {notBefore: now.Add(-time.Hour), notAfter: now.Add(time.Hour)},
-		"older":   {notBefore: now.Add(-time.Hour), notAfter: now.Add(time.Hour), outdated: "it has no tls.key"},
-		"early":   {notBefore: now.Add(time.Hour), notAfter: now.Add(2 * time.Hour)},
+		"good":    {Certificate: inventory.Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}},
+		"older":   {Certificate: inventory.Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}, outdated: "it has no tls.key"},
+		"early":   {Certificate: inventory.Certificate{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}},
 		"missing": {problem: "it does not exist or has no tls.crt"},
 	}}
 	for name, test := range map[string]struct {
@@ -206,7 +192,7 @@ func TestRevocationsExpire(t *testing.T) {
 		t.Errorf("an empty file: got %+v", wrong)
 	}
 	files := mounted{
-		certificates: map[string]certificateFile{"a": {names: []string{"a.example.com"}, notAfter: now.Add(24 * time.Hour)}},
+		certificates: map[string]certificateFile{"a": {Certificate: inventory.Certificate{Names: []string{"a.example.com"}, NotAfter: now.Add(24 * time.Hour)}}},
 		authorities:  map[string]authorityFile{"staff": authority},
 	}
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("https", "a.example.com", "a")}}
@@ -229,7 +215,7 @@ func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 	}
 	// Until it is known whom to let in, nobody is.
 	table.Listeners[0].TLS.ClientCAs = []string{"staff"}
-	files := mounted{certificates: map[string]certificateFile{"new": {notAfter: time.Now().Add(time.Hour)}}}
+	files := mounted{certificates: map[string]certificateFile{"new": {Certificate: inventory.Certificate{NotAfter: time.Now().Add(time.Hour)}}}}
 	if got = collect(&table, files, "shop", time.Now()); got.unmounted != "ConfigMap shop/staff" || len(got.problems) > 0 || len(got.certificates) > 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -247,8 +233,8 @@ func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 // TestACertificateForOtherNames: a listener of the Gateway API shows it for its hostname, if there is no better one.
 func TestACertificateForOtherNames(t *testing.T) {
 	files := mounted{certificates: map[string]certificateFile{
-		"other": {names: []string{"a.org"}, kind: x509.ECDSA, notAfter: time.Now().Add(time.Hour)},
-		"fits":  {names: []string{"shop.example.com"}, notAfter: time.Now().Add(time.Hour), kind: x509.RSA},
+		"other": {Certificate: inventory.Certificate{Names: []string{"a.org"}, KeyType: x509.ECDSA, NotAfter: time.Now().Add(time.Hour)}},
+		"fits":  {Certificate: inventory.Certificate{Names: []string{"shop.example.com"}, NotAfter: time.Now().Add(time.Hour), KeyType: x509.RSA}},
 	}}
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("shop", "shop.example.com", "fits", "other")}}
 	table.Listeners[0].TLS.AnyNames = true

@@ -7,64 +7,155 @@ import (
 	"time"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/certificates"
 	"gateway/internal/certtest"
+	"gateway/internal/inventory"
+	"gateway/internal/journal"
+	"gateway/internal/model"
 )
+
+// shownTo is the inventory that a test writes in place of gateway-keys.
+type shownTo struct {
+	t   testing.TB
+	dir string
+	*journal.Writer[inventory.Entry]
+}
+
+func newShown(t testing.TB) shownTo {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := journal.Open[inventory.Entry](filepath.Join(dir, inventory.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := shownTo{t, dir, w}
+	s.put(map[string]*inventory.Entry{inventory.Status: {}})
+	return s
+}
+
+func (s shownTo) put(entries map[string]*inventory.Entry) {
+	s.t.Helper()
+	if err := s.Put(entries); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// putPair puts the entry of a good certificate.
+func (s shownTo) putPair(secret string, pair certtest.Pair) {
+	s.t.Helper()
+	s.put(map[string]*inventory.Entry{inventory.SecretKey(secret): {Certificate: inventory.Describe(pair.Leaf)}})
+}
 
 func TestMountReader(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	one, two := authority.Issue(t, []string{"one.example.com"}), authority.Issue(t, []string{"two.example.com"})
-	shown, authorities := certtest.NewVolume(t), certtest.NewVolume(t)
-	shown.Put(map[string][]byte{"shop/tls.crt": one.Certificate, "unnamed/tls.crt": one.Certificate})
+	shown, authorities := newShown(t), certtest.NewVolume(t)
+	shown.putPair("shop", one)
+	shown.putPair("unnamed", one)
 	r := newMountReader(Mounts{
-		CertificatesDir: shown.Dir, AuthoritiesDir: authorities.Dir, Secrets: []string{"missing", "shop"}, ConfigMaps: []string{"staff"},
+		CertificatesDir: shown.dir, AuthoritiesDir: authorities.Dir, Secrets: []string{"missing", "shop"}, ConfigMaps: []string{"staff"},
 	})
-	if len(r.files.certificates) != 2 || r.files.certificates["shop"].names[0] != "one.example.com" ||
-		r.files.certificates["missing"].problem != "it does not exist or has no tls.crt" ||
-		r.files.authorities["staff"].problem != "it does not exist or has no ca.crt" {
+	expect := func(secret string, isKnown bool, problem, name string) {
+		t.Helper()
+		file, ok := r.files.certificate(secret)
+		if ok != isKnown || file.problem != problem || (len(file.Names) == 1) != (name != "") || name != "" && file.Names[0] != name {
+			t.Errorf("%s was read as %+v, %t", secret, file, ok)
+		}
+	}
+	expect("shop", true, "", "one.example.com")
+	expect("missing", true, "it does not exist or has no tls.crt", "")
+	expect("unnamed", false, "", "one.example.com")
+	if r.files.authorities["staff"].problem != "it does not exist or has no ca.crt" {
 		t.Errorf("read %+v", r.files)
 	}
 	if r.look() {
 		t.Error("nothing changed")
 	}
-	// What does not change by kubelet's symlink is not looked at: kubelet changes files in no other way.
-	mustDo(t, os.WriteFile(filepath.Join(shown.Dir, "shop", "tls.crt"), two.Certificate, 0o600))
-	if r.look() {
-		t.Error("all files were read again")
+	shown.putPair("shop", two)
+	if !r.look() {
+		t.Error("a renewal was not seen")
 	}
-	shown.Put(map[string][]byte{"shop/tls.crt": two.Certificate})
-	if !r.look() || r.files.certificates["shop"].names[0] != "two.example.com" {
-		t.Errorf("after a renewal: %+v", r.files)
-	}
+	expect("shop", true, "", "two.example.com")
 	authorities.Put(map[string][]byte{"staff/ca.crt": authority.PEM})
 	if !r.look() || len(r.files.authorities["staff"].pem) == 0 {
 		t.Errorf("after the ConfigMap was made: %+v", r.files.authorities)
 	}
-	shown.Put(map[string][]byte{"shop/tls.crt": nil})
-	if !r.look() || r.files.certificates["shop"].problem != "it does not exist or has no tls.crt" {
-		t.Errorf("after the Secret was deleted: %+v", r.files)
+	// What does not change by kubelet's symlink is not looked at: kubelet changes files in no other way.
+	mustDo(t, os.WriteFile(filepath.Join(authorities.Dir, "staff", "ca.crt"), nil, 0o600))
+	if r.look() {
+		t.Error("all files were read again")
 	}
-	shown.Put(nil)
+	authorities.Put(nil)
 	if r.look() {
 		t.Error("the same content is no change")
+	}
+	shown.put(map[string]*inventory.Entry{inventory.SecretKey("shop"): {}})
+	if !r.look() {
+		t.Error("a deletion was not seen")
+	}
+	expect("shop", true, "it does not exist or has no tls.crt", "")
+	// A keeper that starts anew may have forgotten all.
+	mustDo(t, os.Remove(filepath.Join(shown.dir, inventory.File)))
+	newer, err := journal.Open[inventory.Entry](filepath.Join(shown.dir, inventory.File))
+	mustDo(t, err)
+	mustDo(t, newer.Put(nil))
+	if !r.look() || len(r.files.certificates) > 0 {
+		t.Errorf("after that there are %+v", r.files.certificates)
+	}
+}
+
+// TestMountReaderOfAKeyServer: what gateway-keys has not been told of is unknown, and so it says of each ConfigMap when
+// it is another one.
+func TestMountReaderOfAKeyServer(t *testing.T) {
+	authority := certtest.NewAuthority(t)
+	shown, authorities := newShown(t), certtest.NewVolume(t)
+	r := newMountReader(Mounts{CertificatesDir: shown.dir, AuthoritiesDir: authorities.Dir, KeyServer: true})
+	if _, ok := r.files.certificate("shop"); ok || r.files.authorities["staff"].problem != "" {
+		t.Errorf("it is known: %+v", r.files)
+	}
+	if _, ok := r.files.usersOf(model.SecretFile{Secret: "shop", File: "auth"}); ok {
+		t.Error("its users are known")
+	}
+	authorities.Put(map[string][]byte{"staff/ca.crt": authority.PEM})
+	shown.putPair("shop", authority.Issue(t, []string{"one.example.com"}))
+	shown.put(map[string]*inventory.Entry{
+		inventory.SecretKey("users"): {Files: map[string]string{"auth": ""}}, inventory.SecretKey("gone"): {},
+		inventory.ConfigMapKey("staff"): {Version: "1"}, inventory.ConfigMapKey("none"): {},
+	})
+	if !r.look() || r.look() {
+		t.Error("it was not read once")
+	}
+	for secret, want := range map[string]string{"shop": "", "gone": "it does not exist or has no tls.crt", "users": "it does not exist or has no tls.crt"} {
+		if file, ok := r.files.certificate(secret); !ok || file.problem != want {
+			t.Errorf("%s is %+v, %t", secret, file, ok)
+		}
+	}
+	for secret, want := range map[string]string{"users": "", "shop": "it does not exist or has no auth"} {
+		if problem, ok := r.files.usersOf(model.SecretFile{Secret: secret, File: "auth"}); !ok || problem != want {
+			t.Errorf("the users of %s: %q, %t", secret, problem, ok)
+		}
+	}
+	if staff, none := r.files.authorities["staff"], r.files.authorities["none"]; len(staff.pem) == 0 || none.problem != "it does not exist or has no ca.crt" {
+		t.Errorf("ConfigMaps are %+v", r.files.authorities)
+	}
+	authorities.Put(map[string][]byte{"staff/ca.crt": nil})
+	shown.put(map[string]*inventory.Entry{inventory.ConfigMapKey("staff"): {}})
+	if !r.look() || r.files.authorities["staff"].pem != nil {
+		t.Errorf("then they are %+v", r.files.authorities)
 	}
 }
 
 // What is wrong with what a Secret holds now is told beside what it held before, or in its place.
 func TestMountReaderOfWhatTheKeeperWrites(t *testing.T) {
-	one := certtest.NewAuthority(t).Issue(t, []string{"one.example.com"})
-	volume := certtest.NewVolume(t)
-	volume.Put(map[string][]byte{
-		"good/tls.crt":  one.Certificate,
-		"older/tls.crt": one.Certificate, "older/problem": []byte("it has no tls.key"),
-		"bad/problem": []byte("it has no tls.key"),
+	one, shown := inventory.Describe(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}).Leaf), newShown(t)
+	shown.put(map[string]*inventory.Entry{
+		"Secret/good": {Certificate: one}, "Secret/older": {Certificate: one, Problem: "it has no tls.key"}, "Secret/bad": {Problem: "it has no tls.key"},
 	})
-	r := newMountReader(Mounts{CertificatesDir: volume.Dir, Secrets: []string{"good", "older", "bad"}})
+	r := newMountReader(Mounts{CertificatesDir: shown.dir, Secrets: []string{"good", "older", "bad"}})
 	for secret, want := range map[string]certificateFile{
 		"good": {}, "older": {outdated: "it has no tls.key"}, "bad": {problem: "it has no tls.key"},
 	} {
 		got := r.files.certificates[secret]
-		if got.outdated != want.outdated || got.problem != want.problem || (len(got.names) == 1) != (secret != "bad") {
+		if got.outdated != want.outdated || got.problem != want.problem || (len(got.Names) == 1) != (secret != "bad") {
 			t.Errorf("%s was read as %+v", secret, got)
 		}
 	}
@@ -77,13 +168,19 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 	mounts := Mounts{CertificatesDir: dir, Secrets: []string{"shop"}}
 	r := newPassRig(t, 1)
 	r.agent.mounts = newMountReader(mounts)
-	for _, found := range []string{"nothing", "..version-1"} {
-		if !r.agent.observeInputs(t.Context(), time.Now()) || !r.agent.wanted.partial || len(r.agent.inputs.material.problems) > 0 {
-			t.Errorf("with %s in the volume, partial is %t, and problems are %v", found, r.agent.wanted.partial, r.agent.inputs.material.problems)
+	shown := shownTo{t: t}
+	var err error
+	shown.Writer, err = journal.Open[inventory.Entry](filepath.Join(dir, inventory.File))
+	mustDo(t, err)
+	for _, found := range []*inventory.Entry{nil, {Asks: true}} {
+		if found != nil {
+			shown.put(map[string]*inventory.Entry{inventory.Status: found})
 		}
-		mustDo(t, os.MkdirAll(filepath.Join(dir, "..version-1"), 0o700))
+		if !r.agent.observeInputs(t.Context(), time.Now()) || !r.agent.wanted.partial || len(r.agent.inputs.material.problems) > 0 {
+			t.Errorf("with %+v, partial is %t, and problems are %v", found, r.agent.wanted.partial, r.agent.inputs.material.problems)
+		}
 	}
-	mustDo(t, os.Symlink("..version-1", filepath.Join(dir, certificates.DataLink)))
+	shown.put(map[string]*inventory.Entry{inventory.Status: {}})
 	if !r.agent.observeInputs(t.Context(), time.Now()) || r.agent.wanted.partial {
 		t.Error("the agent still waits")
 	}
@@ -95,9 +192,9 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 // addHTTPS adds a listener, "https", and mounts its certificate.
 func (r *passRig) addHTTPS(pair certtest.Pair) {
 	r.t.Helper()
-	volume := certtest.NewVolume(r.t)
-	volume.Put(map[string][]byte{"shop/tls.crt": pair.Certificate})
-	r.agent.mounts = newMountReader(Mounts{CertificatesDir: volume.Dir, Secrets: []string{"shop"}})
+	shown := newShown(r.t)
+	shown.putPair("shop", pair)
+	r.agent.mounts = newMountReader(Mounts{CertificatesDir: shown.dir, Secrets: []string{"shop"}})
 	r.gatewaySeen.Spec.Listeners = append(r.gatewaySeen.Spec.Listeners, appv1.Listener{
 		Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS,
 		TLS: &appv1.ListenerTLS{CertificateRefs: []appv1.ObjectReference{{Name: "shop"}}},

@@ -8,8 +8,8 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/inventory"
 	"gateway/internal/login"
-	"gateway/internal/model"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 	"gateway/internal/waf"
@@ -35,11 +35,14 @@ const AssumedAuthority = "# the content of the ConfigMap\n"
 // CheckFiles returns what proxies can use of Secrets and ConfigMaps, as gateway-keys and an agent would. Secrets that
 // are not given are not reported. ConfigMaps that are not given count as usable.
 func CheckFiles(table *routing.Table, namespace string, secrets, configMaps Files, now time.Time) Usable {
-	files := mounted{hasKeys: true, certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[model.SecretFile]string{}, issuers: map[string][]byte{}}
+	files := mounted{hasKeys: true, certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[string]map[string]string{}, issuers: map[string][]byte{}}
 	for name, content := range secrets {
 		files.certificates[name] = pairIn(content)
-		for file := range parsers {
-			files.users[model.SecretFile{Secret: name, File: file}] = usersIn(content, file)
+		files.users[name] = map[string]string{}
+		for file, parse := range parsers {
+			if users, ok := content[file]; ok {
+				files.users[name][file] = parse(users)
+			}
 		}
 		files.issuers[name] = content[certificates.IssuerFile]
 	}
@@ -80,11 +83,11 @@ func pairIn(files map[string][]byte) certificateFile {
 	if !ok {
 		return certificateFile{problem: missing(certificates.CertificateFile)}
 	}
-	joined, problem := certificates.Join(certificate, files[certificates.KeyFile])
+	pair, problem := certificates.Join(certificate, files[certificates.KeyFile])
 	if problem != "" {
 		return certificateFile{problem: problem}
 	}
-	return parseCertificate(certificates.Public(joined))
+	return certificateFile{Certificate: *inventory.Describe(pair.Leaf)}
 }
 
 // parsers are how files with users or clients are read. They return what is wrong with a file.
@@ -101,14 +104,6 @@ var parsers = map[string]func([]byte) string{
 		_, problem := login.ParseKeys(content)
 		return problem
 	},
-}
-
-func usersIn(files map[string][]byte, file string) string {
-	content, ok := files[file]
-	if !ok {
-		return missing(file)
-	}
-	return parsers[file](content)
 }
 
 func authorityIn(files map[string][]byte) authorityFile {

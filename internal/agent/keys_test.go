@@ -3,13 +3,14 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"gateway/internal/certtest"
+	"gateway/internal/inventory"
+	"gateway/internal/journal"
 	"gateway/internal/proxyconfig"
 )
 
@@ -122,10 +123,11 @@ func TestHAProxyStartsThoughASecretIsGone(t *testing.T) {
 	r.haproxy.Stop()
 	r.secrets.PutPair("shop", certtest.Pair{})
 	r.eventually("the agent has seen that", func() error {
-		if _, err := os.Stat(filepath.Join(r.shownDir, "shop", "tls.crt")); err == nil {
-			return errors.New("it has the certificate")
+		shown, err := journal.Open[inventory.Entry](filepath.Join(r.shownDir, inventory.File))
+		if err == nil && shown.Values[inventory.SecretKey("shop")].Certificate != nil {
+			err = errors.New("it has the certificate")
 		}
-		return nil
+		return err
 	})
 	r.startHAProxy()
 	r.expectProblems("https Secret/shop " + noReason)

@@ -228,16 +228,16 @@ func (in *inputs) observeBackups(services []types.NamespacedName) (unsure []mode
 func (in *inputs) observeMounts(
 	ctx context.Context, mounts *mountReader, keys *jwks.Fetcher, newTable bool, namespace string, now time.Time,
 ) bool {
-	// This is first: what comes between the two is seen the next time.
+	isNew := mounts.look()
 	awaiting := mounts.isAwaited()
-	changed := mounts.look() || newTable || awaiting != in.awaiting || in.material.isOutdated(now)
+	changed := isNew || newTable || awaiting != in.awaiting || in.material.isOutdated(now)
 	if awaiting && !in.awaiting {
 		logging.Infof("Waiting for the container %s to pass certificates on", proxypod.KeysContainer)
 	}
 	if changed {
 		in.wantKeys(ctx, keys, &mounts.files)
 	}
-	files, isNew := mounts.files, false
+	files := mounts.files
 	files.fetched, isNew = keys.Sets()
 	if in.awaiting = awaiting; !changed && !isNew {
 		return false

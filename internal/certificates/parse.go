@@ -3,6 +3,7 @@ package certificates
 import (
 	"bytes"
 	"cmp"
+	"crypto"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
@@ -149,45 +150,65 @@ func misplaced(content []byte, name string) (problem string) {
 	}
 }
 
-// Join returns the content of JoinedFile for a tls.crt and its tls.key: the certificates and the key, without the text
-// around them. If they do not fit, problem says so. Keys of a type that OpenSSL may know and
-// Go does not are taken to fit.
-func Join(certificate, key []byte) (joined []byte, problem string) {
+// Pair is a certificate with its key.
+type Pair struct {
+	// Joined is the content of JoinedFile: the certificates and the key, without the text around them.
+	Joined []byte
+	// Leaf is the first certificate.
+	Leaf *x509.Certificate
+	// Sure says that HAProxy takes it for sure. It may refuse others.
+	Sure bool
+}
+
+// Join returns the pair of a tls.crt and its tls.key. If they do not fit, problem says so. Keys of a type that OpenSSL
+// may know and Go does not are taken to fit.
+func Join(certificate, key []byte) (pair Pair, problem string) {
 	chain, problem := Parse(certificate)
 	if problem != "" {
-		return nil, problem
+		return Pair{}, problem
 	}
 	block := privateKey(key)
 	switch {
 	case len(key) == 0:
-		return nil, "it has no " + KeyFile
+		return Pair{}, "it has no " + KeyFile
 	case block == nil:
-		return nil, cmp.Or(misplaced(key, KeyFile), KeyFile+" holds no private key")
+		return Pair{}, cmp.Or(misplaced(key, KeyFile), KeyFile+" holds no private key")
 	case strings.HasPrefix(block.Type, "ENCRYPTED") || len(block.Headers) > 0:
-		return nil, KeyFile + " is encrypted: decrypt it with openssl pkey"
+		return Pair{}, KeyFile + " is encrypted: decrypt it with openssl pkey"
 	}
 	public, private := Encode(chain), pem.EncodeToMemory(block)
-	if chain[0].PublicKeyAlgorithm != x509.UnknownPublicKeyAlgorithm {
-		if !isKey(block.Bytes) {
-			return nil, KeyFile + " holds a private key that cannot be read"
-		}
+	pair = Pair{Joined: slices.Concat(public, private), Leaf: chain[0]}
+	if chain[0].PublicKeyAlgorithm == x509.UnknownPublicKeyAlgorithm {
+		return pair, ""
+	}
+	signer, isUsual := parseKey(block)
+	if signer == nil {
+		return Pair{}, KeyFile + " holds a private key that cannot be read"
+	}
+	if !isFor(signer, chain[0]) {
 		if _, err := tls.X509KeyPair(public, private); err != nil {
-			if n := ownerOf(chain, private); n > 0 {
-				return nil, fmt.Sprintf("%s begins with another certificate than that of %s, which is certificate %d: put it first, and after it each one that signed the one before",
-					CertificateFile, KeyFile, n+1)
-			}
-			return nil, KeyFile + " is not the key of its certificate: " + strings.TrimPrefix(err.Error(), "tls: ")
+			return Pair{}, mismatch(chain, private, err)
 		}
 	}
-	return append(public, private...), ""
+	pair.Sure = isUsual && len(pair.Joined) <= sureSize && !slices.ContainsFunc(chain, func(c *x509.Certificate) bool { return !isSure(c) })
+	return pair, ""
 }
 
-// isKey reports whether DER is a private key in one of the forms that crypto/tls reads.
-func isKey(der []byte) bool {
-	_, pkcs8 := x509.ParsePKCS8PrivateKey(der)
-	_, pkcs1 := x509.ParsePKCS1PrivateKey(der)
-	_, sec1 := x509.ParseECPrivateKey(der)
-	return pkcs8 == nil || pkcs1 == nil || sec1 == nil
+// isFor reports whether a key is that of a certificate.
+func isFor(signer crypto.Signer, certificate *x509.Certificate) bool {
+	public, ok := signer.Public().(interface {
+		Equal(other crypto.PublicKey) bool
+	})
+	return ok && public.Equal(certificate.PublicKey)
+}
+
+// mismatch says why a key does not fit.
+func mismatch(chain []*x509.Certificate, private []byte, err error) string {
+	if n := ownerOf(chain, private); n > 0 {
+		return fmt.Sprintf("%s begins with another certificate than that of %s, which is certificate %d: put it first, and after it each one that signed the one before",
+			CertificateFile, KeyFile, n+1)
+	}
+	return KeyFile + " is not the key of its certificate: " + strings.TrimPrefix(err.Error(), "tls: ")
 }
 
 // ownerOf returns the index of the certificate for a private key, -1 if there is none.

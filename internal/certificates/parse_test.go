@@ -141,7 +141,8 @@ func TestJoin(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			joined, problem := Join(test.certificate, test.key)
+			pair, problem := Join(test.certificate, test.key)
+			joined := pair.Joined
 			if problem != test.problem || (joined == nil) != (test.problem != "") {
 				t.Fatalf("got %q, problem %q, want %q", joined, problem, test.problem)
 			}
@@ -168,7 +169,8 @@ func FuzzJoin(f *testing.F) {
 	f.Add(glued(one.Certificate, one.Certificate), one.Key)
 	f.Add(one.Certificate, glued([]byte(parameters), one.Key))
 	f.Fuzz(func(t *testing.T, certificate, key []byte) {
-		joined, problem := Join(certificate, key)
+		pair, problem := Join(certificate, key)
+		joined := pair.Joined
 		if strings.ContainsFunc(problem, unicode.IsControl) {
 			t.Errorf("it is told as %q", problem)
 		}

@@ -127,6 +127,14 @@ func RSA(t testing.TB, bits int) Option {
 	return func(r *request) { r.key = key }
 }
 
+// ECDSA gives the certificate a key of a curve.
+func ECDSA(t testing.TB, curve elliptic.Curve) Option {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	must(t, err)
+	return func(r *request) { r.key = key }
+}
+
 func ecdsaKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,24 +1,20 @@
 package keeper
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"gateway/internal/certificates"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
-	"gateway/internal/logging"
-	"gateway/internal/login"
+	"gateway/internal/inventory"
+	"gateway/internal/journal"
+	"gateway/internal/keystream"
 	"gateway/internal/passwords"
-	"gateway/internal/volume"
 )
 
 const (
@@ -31,10 +27,18 @@ const (
 	askAgain = time.Minute
 	// startTime is more than HAProxy takes from reading its files until it answers.
 	startTime = time.Minute
+	// askAll is up to how many new pairs HAProxy is asked about each before it may start on them. Among more, it need not
+	// be asked about those of which this program is sure. askAtOnce is how many it is asked about in one look.
+	askAll    = 64
+	askAtOnce = 256
+	// ownDir is the directory in Pairs that has the name of no Secret, and passedFile is the journal in it of the digests
+	// of what was passed on in full.
+	ownDir     = "_"
+	passedFile = ownDir + "/passed"
 )
 
-// HAProxy is the proxy beside a Keeper. A Keeper asks it about each certificate before it writes the files on which
-// HAProxy will start.
+// HAProxy is the proxy beside a Keeper. A Keeper asks it about certificates before it writes the files on which HAProxy
+// will start.
 type HAProxy interface {
 	// Process returns which worker answers.
 	Process(ctx context.Context) (runtime.Process, error)
@@ -46,46 +50,64 @@ type HAProxy interface {
 	ReplaceMap(ctx context.Context, name string, entries []ir.MapEntry) error
 }
 
-// Keeper passes on the content of Secrets. It alone writes its two directories, which outlive it: their content at the
+// Keeper passes on the content of Secrets. It alone writes its directories, which outlive it: their content at the
 // start is what it passed on before.
 type Keeper struct {
-	// Secrets holds SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys, SECRET/session-keys and
-	// SECRET/issuer.
+	// Secrets is where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys,
+	// SECRET/session-keys and SECRET/issuer.
 	Secrets string
 	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, the API keys in _/api-keys.map, and the keys
-	// of sessions in _/session-keys.map. Certificates gets SECRET/tls.crt and SECRET/problem for the agent,
-	// SECRET/issuer, and of the other files empty ones, with SECRET/FILE-problem.
+	// of sessions in _/session-keys.map. Certificates gets the inventory for the agent.
 	Pairs, Certificates string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker
 	// HAProxy is asked about them and told of them.
 	HAProxy HAProxy
 
-	// version is what Secrets was when it was passed on; from is when that was, by the wall clock, which may be put back,
-	// and until is when it has to be looked at again though it is the same; zero: never.
-	version     string
-	from, until time.Time
+	source source
+	// shown is the inventory. passed are the digests of what was passed on and is not waiting.
+	shown  *journal.Writer[inventory.Entry]
+	passed *journal.Writer[string]
+	// small are the files of Secrets without their certificates.
+	small map[string]files
+	// waits are pairs that are not passed on, by Secret. from is when they were last looked at, by the wall clock, which
+	// may be put back.
+	waits map[string]*waiting
+	from  time.Time
 	// keys are the entries of the maps with keys, by their files.
 	keys map[string][]ir.MapEntry
 	// written is when files in Pairs were, by SECRET/FILE: those that a worker may have read before.
 	written map[string]time.Time
 	// told is the worker that has them.
 	told runtime.Process
-	// waiting says that HAProxy did not answer.
-	waiting bool
+	// waiting says that HAProxy did not answer. untold says that it answered, and does not have all of what was written.
+	waiting, untold bool
 }
 
-// contents are the contents of files, by SECRET/FILE.
-type contents = map[string][]byte
+// files are the files of an object.
+type files = map[string][]byte
+
+// source is where objects come from.
+type source interface {
+	// changes returns the objects that changed since the last call; at first, those that differ from the ones with these
+	// digests. ok: all are known.
+	changes(passed map[string]string) (objects []keystream.Object, ok bool, err error)
+	// changed gets an element when there may be changes before the next look; nil: never.
+	changed() <-chan struct{}
+}
 
 // Run works until ctx ends. It returns an error if it cannot.
 func (k *Keeper) Run(ctx context.Context) error {
+	if err := k.open(time.Now()); err != nil {
+		return err
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-k.source.changed():
 		case <-timer.C:
 		}
 		if err := k.Look(ctx, time.Now()); err != nil {
@@ -99,273 +121,79 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Look passes on what changed since the last look, unless HAProxy must be asked about it and does not answer. at is the
-// time for the validity of certificates.
+// open reads what an earlier Keeper left.
+func (k *Keeper) open(at time.Time) (err error) {
+	if k.source != nil {
+		return nil
+	}
+	if err := os.Mkdir(filepath.Join(k.Pairs, ownDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("failed to write for HAProxy: %w", err)
+	}
+	if k.shown, err = journal.Open[inventory.Entry](filepath.Join(k.Certificates, inventory.File)); err != nil {
+		return err
+	}
+	if k.passed, err = journal.Open[string](filepath.Join(k.Pairs, passedFile)); err != nil {
+		return err
+	}
+	k.small, k.waits, k.written = map[string]files{}, map[string]*waiting{}, map[string]time.Time{}
+	if err := k.noteEarlier(at); err != nil {
+		return err
+	}
+	k.source = &mounts{dir: k.Secrets}
+	return nil
+}
+
+// Look passes on what changed since the last look, but for certificates that HAProxy must be asked about while it does
+// not answer. at is the time for the validity of certificates.
 func (k *Keeper) Look(ctx context.Context, at time.Time) error {
 	k.waiting = false
-	if err := k.pass(ctx, at); err != nil {
+	if err := k.open(at); err != nil {
+		return err
+	}
+	objects, ok, err := k.source.changes(k.passed.Values)
+	if err != nil {
+		return err
+	}
+	if err := k.pass(ctx, objects, ok, at); err != nil {
 		return err
 	}
 	return k.tell(ctx, at)
 }
 
-func (k *Keeper) pass(ctx context.Context, at time.Time) error {
-	link := filepath.Join(k.Secrets, certificates.DataLink)
-	version, err := os.Readlink(link)
-	if err != nil {
-		return fmt.Errorf("failed to see what kubelet mounted: %w", err)
-	}
-	if version == k.version && !at.Before(k.from) && (k.until.IsZero() || at.Before(k.until)) {
-		return nil
-	}
-	now, err := volume.Read(k.Secrets)
-	if after, _ := os.Readlink(link); after != version {
-		return nil // of what kubelet replaced meanwhile, files may be missing
-	}
-	if err != nil {
+// pass passes objects on, and what waits and may wait no more. all says that no objects are missing.
+func (k *Keeper) pass(ctx context.Context, objects []keystream.Object, all bool, at time.Time) error {
+	c := changes{entries: map[string]*inventory.Entry{}, passed: map[string]*string{}, pairs: map[string][]byte{}}
+	k.take(objects, &c)
+	k.passPairs(ctx, &c, at)
+	if err := k.writePairs(&c, at); err != nil {
 		return err
 	}
-	problems, keys := k.passUsers(now) // which HAProxy need not be asked about
-	before, err := volume.Read(k.Pairs)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	known, err := volume.Read(k.Certificates)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	pairs, shown, until, err := k.sift(ctx, now, before, known, at)
-	if err != nil {
-		logging.V(1).Infof("Certificates wait until HAProxy can be asked about them: %v", err)
-		k.waiting = true
-		return nil
-	}
-	maps.Copy(shown, problems)
-	for file, entries := range keys {
-		if len(entries) > 0 || before[file] != nil {
-			pairs[file] = mapFile(entries)
-		}
-	}
-	// HAProxy's first: the agent has it load what the agent sees.
-	if err := volume.Replace(k.Pairs, pairs); err != nil {
-		return err
-	}
-	k.keys = keys
-	k.note(pairs, before, at)
 	if err := k.tell(ctx, at); err != nil {
 		return err
 	}
-	if err := volume.Replace(k.Certificates, shown); err != nil {
+	// HAProxy's first: the agent has it load what the agent sees.
+	status, isKnown := k.shown.Values[inventory.Status]
+	if asks := k.asks(); all && (!isKnown || status.Asks && !asks) {
+		c.entries[inventory.Status] = &inventory.Entry{Asks: asks}
+	}
+	c.dropSame(k.shown.Values)
+	if err := k.shown.Put(c.entries); err != nil {
 		return err
 	}
-	k.version, k.from, k.until = version, at.Round(0), until
-	return nil
+	if k.untold {
+		for path := range k.written {
+			c.passed[inventory.SecretKey(filepath.Dir(path))] = nil
+		}
+	}
+	return k.passed.Put(c.passed)
 }
 
-// passUsers passes on the users of Secrets. It returns the agent's files: which Secrets have any, and problems. keys
-// are the entries of the maps for HAProxy.
-func (k *Keeper) passUsers(now contents) (shown contents, keys map[string][]ir.MapEntry) {
-	lists, shown := map[string]passwords.List{}, contents{}
-	keys = map[string][]ir.MapEntry{certificates.APIKeysMap: nil, certificates.SessionKeysMap: nil}
-	for _, path := range slices.Sorted(maps.Keys(now)) {
-		directory, file := filepath.Split(path)
-		secret, problem, isEmpty := filepath.Clean(directory), "", false
-		switch file {
-		case certificates.UsersFile:
-			lists[secret], problem = passwords.Parse(now[path])
-			isEmpty = lists[secret].IsEmpty()
-		case certificates.APIKeysFile:
-			var found passwords.Keys
-			found, problem = passwords.ParseKeys(now[path])
-			keys[certificates.APIKeysMap] = append(keys[certificates.APIKeysMap], keyEntries(secret, found)...)
-			isEmpty = len(found) == 0
-		case certificates.SessionKeysFile:
-			var found login.Keys
-			found, problem = login.ParseKeys(now[path])
-			for _, key := range found {
-				keys[certificates.SessionKeysMap] = append(keys[certificates.SessionKeysMap], ir.MapEntry{Key: key.ID + "/" + secret, Value: key.HAProxyKey()})
-			}
-			isEmpty = len(found) == 0
-		case certificates.IssuerFile:
-			shown[path] = now[path]
-			continue
-		default:
-			continue
-		}
-		if problem != "" {
-			logging.Warningf(problem, "Secret "+secret)
-			shown[path+certificates.ProblemSuffix] = []byte(problem)
-		}
-		if !isEmpty {
-			shown[path] = nil
-		}
-	}
-	k.Users.Set(lists)
-	return shown, keys
-}
-
-// keyEntries returns the entries for the API keys of a Secret: see ir.Paths.APIKeysMap.
-func keyEntries(secret string, keys passwords.Keys) []ir.MapEntry {
-	if len(keys) == 0 {
-		return nil
-	}
-	entries := []ir.MapEntry{{Key: secret, Value: "1"}}
-	for _, hash := range slices.Sorted(maps.Keys(keys)) {
-		entries = append(entries, ir.MapEntry{Key: hash + "/" + secret, Value: keys[hash]})
-	}
-	return entries
-}
-
-// mapFile returns the file of a map.
-func mapFile(entries []ir.MapEntry) []byte {
-	var b bytes.Buffer
-	for _, entry := range entries {
-		b.WriteString(entry.Key + " " + entry.Value + "\n")
-	}
-	return b.Bytes()
-}
-
-// sift returns the files for HAProxy and the agent, given the earlier ones, and when time alone changes them, zero:
-// never. For a Secret that is gone, or that has no certificate any more, the agent gets nothing: that is no mistake.
-// HAProxy's file stays, because a configuration may still name it. An error means that HAProxy did not answer.
-func (k *Keeper) sift(ctx context.Context, now, before, known contents, at time.Time) (pairs, shown contents, until time.Time, err error) {
-	pairs, shown = maps.Clone(before), contents{}
-	if pairs == nil {
-		pairs = contents{}
-	}
-	changesAt := func(t time.Time) {
-		if until.IsZero() || !t.IsZero() && t.Before(until) {
-			until = t
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(now)) {
-		secret, file := filepath.Split(path)
-		if file != certificates.CertificateFile {
-			continue
-		}
-		var earlier []byte
-		if known[path] != nil {
-			earlier = before[secret+certificates.JoinedFile]
-		}
-		joined, problem := certificates.Join(now[path], now[secret+certificates.KeyFile])
-		if problem == "" {
-			var changes time.Time
-			problem, changes = compareTimes(joined, earlier, at)
-			changesAt(changes)
-		}
-		if problem == "" && !bytes.Equal(joined, before[secret+certificates.JoinedFile]) {
-			if problem, err = k.ask(ctx, joined); err != nil {
-				return nil, nil, time.Time{}, err
-			}
-			if problem != "" {
-				changesAt(at.Add(askAgain))
-			}
-		}
-		if problem != "" {
-			logging.Warningf(problem, "Secret "+filepath.Clean(secret))
-			shown[secret+certificates.ProblemFile] = []byte(problem)
-			joined = earlier
-		}
-		if joined != nil {
-			pairs[secret+certificates.JoinedFile] = joined
-			shown[secret+certificates.CertificateFile] = certificates.Public(joined)
-		}
-	}
-	return pairs, shown, until, nil
-}
-
-// ask returns why HAProxy cannot use a pair, "" if it can.
-func (k *Keeper) ask(ctx context.Context, joined []byte) (problem string, err error) {
-	err = k.HAProxy.CheckCertificate(ctx, joined)
-	var refused *runtime.RefusedCertificateError
-	if errors.As(err, &refused) {
-		return "HAProxy refuses the certificate: " + refused.Reason, nil
-	}
-	return "", err
-}
-
-// note notes which files of Pairs were written. For those of an earlier Keeper, the time is not known.
-func (k *Keeper) note(pairs, before contents, at time.Time) {
-	first := k.written == nil
-	if first {
-		k.written = map[string]time.Time{}
-	}
-	for path, content := range pairs {
-		if first || !bytes.Equal(content, before[path]) {
-			k.written[path], k.told = at, runtime.Process{}
-		}
-	}
-}
-
-// tell makes HAProxy use files that it may not have read: a worker reads files when it starts, and one that is starting
-// may have read the earlier ones.
-func (k *Keeper) tell(ctx context.Context, at time.Time) error {
-	if k.told != (runtime.Process{}) {
-		maps.DeleteFunc(k.written, func(_ string, written time.Time) bool { return at.Sub(written) > startTime })
-	}
-	if len(k.written) == 0 {
-		return nil
-	}
-	process, err := k.HAProxy.Process(ctx)
-	if err != nil {
-		k.waiting = true
-		return nil //nolint:nilerr // it reads them when it starts
-	}
-	if process == k.told {
-		return nil
-	}
-	pairs, err := volume.Read(k.Pairs)
-	if err != nil {
-		return err
-	}
-	for _, path := range slices.Sorted(maps.Keys(k.written)) {
-		if process.Started > k.written[path].Unix() {
-			continue
-		}
-		if err := k.replace(ctx, path, pairs[path]); err != nil {
-			logging.Warningf("HAProxy does not use %s yet: %v", path, err)
-			k.waiting = true
-			return nil
-		}
-	}
-	k.told = process
-	return nil
-}
-
-// replace makes HAProxy use what a file has now. A worker without a map of keys needs none, and the next one
-// reads the file.
-func (k *Keeper) replace(ctx context.Context, path string, content []byte) error {
-	paths, name := ir.Paths{CertificateDir: k.Pairs}, ""
-	switch path {
-	case certificates.APIKeysMap:
-		name = paths.APIKeysMap()
-	case certificates.SessionKeysMap:
-		name = paths.SessionKeysMap()
-	default:
-		return k.HAProxy.ReplaceCertificate(ctx, filepath.Join(k.Pairs, path), content)
-	}
-	err := k.HAProxy.ReplaceMap(ctx, name, k.keys[path])
-	if errors.Is(err, runtime.ErrNoMap) {
-		return nil
-	}
-	return err
-}
-
-// compareTimes returns why a pair cannot be used at a time at which the earlier one can, ""
-// otherwise. It also returns when the pair's own time changes that, zero: never.
-func compareTimes(joined, earlier []byte, at time.Time) (problem string, until time.Time) {
-	problem, until = checkTime(joined, at)
-	if worse, _ := checkTime(earlier, at); worse != "" {
-		problem = ""
-	}
-	return problem, until
-}
-
-// checkTime is CheckTime for the certificate of a pair.
-func checkTime(joined []byte, at time.Time) (problem string, until time.Time) {
-	chain, problem := certificates.Parse(certificates.Public(joined))
-	if problem != "" {
-		return problem, time.Time{}
-	}
-	return certificates.CheckTime(chain[0].NotBefore, chain[0].NotAfter, at)
+// changes are what a look changes.
+type changes struct {
+	// entries are those of the inventory, passed those of the digests, and pairs the files for HAProxy, by SECRET/FILE.
+	entries map[string]*inventory.Entry
+	passed  map[string]*string
+	pairs   map[string][]byte
+	// looks are the Secrets whose certificates have to be looked at.
+	looks []string
 }

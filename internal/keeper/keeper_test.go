@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +18,9 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/inventory"
+	"gateway/internal/journal"
+	"gateway/internal/keystream"
 	"gateway/internal/passwords"
 )
 
@@ -85,33 +89,51 @@ func (r *rig) expect(pairs map[string]certtest.Pair, problems map[string]string)
 func (r *rig) expectAt(at time.Time, pairs map[string]certtest.Pair, problems map[string]string) {
 	r.t.Helper()
 	r.look(at)
-	read, shown := contents{}, contents{}
+	read, shown := files{}, files{}
 	for secret, pair := range r.kept {
 		read[secret+"/tls.pem"] = []byte(joined(pair))
 	}
 	for secret, pair := range pairs {
 		read[secret+"/tls.pem"] = []byte(joined(pair))
-		shown[secret+"/tls.crt"] = pair.Certificate
+		shown[secret] = []byte(pair.Leaf.NotAfter.String())
 	}
 	for secret, problem := range problems {
-		shown[secret+"/problem"] = []byte(problem)
+		shown[secret] = append(shown[secret], problem...)
 	}
-	for volume, want := range map[string]contents{r.keeper.Pairs: read, r.keeper.Certificates: shown} {
-		got := contents{}
-		for _, secret := range []string{"a", "b", "c"} {
-			for _, file := range []string{"tls.pem", "tls.crt", "tls.key", "problem"} {
-				if content, err := os.ReadFile(filepath.Join(volume, secret, file)); err == nil {
-					got[secret+"/"+file] = content
-				}
-			}
+	gotRead, gotShown, entries := files{}, files{}, r.inventory()
+	for _, secret := range []string{"a", "b", "c"} {
+		if content, err := os.ReadFile(filepath.Join(r.keeper.Pairs, secret, "tls.pem")); err == nil {
+			gotRead[secret+"/tls.pem"] = content
 		}
-		if !maps.EqualFunc(got, want, slices.Equal) {
-			r.t.Errorf("%s holds %q, want %q", volume, got, want)
+		entry := entries[inventory.SecretKey(secret)]
+		if entry.Certificate != nil {
+			gotShown[secret] = []byte(entry.Certificate.NotAfter.String())
 		}
-		if _, err := os.Readlink(filepath.Join(volume, certificates.DataLink)); err != nil {
-			r.t.Errorf("whoever waits for it goes on waiting: %v", err)
+		if entry.Problem != "" {
+			gotShown[secret] = append(gotShown[secret], entry.Problem...)
 		}
 	}
+	if !maps.EqualFunc(gotRead, read, slices.Equal) || !maps.EqualFunc(gotShown, shown, slices.Equal) {
+		r.t.Errorf("HAProxy has %q, want %q; the agent has %q, want %q", gotRead, read, gotShown, shown)
+	}
+	if status, ok := entries[inventory.Status]; !ok || status.Asks {
+		r.t.Error("whoever waits for it goes on waiting")
+	}
+}
+
+// inventory returns what the agent reads.
+func (r *rig) inventory() map[string]inventory.Entry {
+	r.t.Helper()
+	found, err := journal.Open[inventory.Entry](filepath.Join(r.keeper.Certificates, inventory.File))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return found.Values
+}
+
+// restart has another Keeper go on.
+func (r *rig) restart() {
+	r.keeper = &Keeper{Secrets: r.keeper.Secrets, Pairs: r.keeper.Pairs, Certificates: r.keeper.Certificates, Users: passwords.NewChecker(), HAProxy: r.haproxy}
 }
 
 func (r *rig) look(at time.Time) {
@@ -121,13 +143,13 @@ func (r *rig) look(at time.Time) {
 	}
 }
 
-// expectNoLook has the Keeper look at some time, and expects that it sees nothing to do: else it removes what is left
-// over.
+// expectNoLook has the Keeper look at some time, and expects that it does nothing.
 func (r *rig) expectNoLook(at time.Time) {
 	r.t.Helper()
-	left := filepath.Join(r.keeper.Pairs, "..version-left")
-	if err := errors.Join(os.Mkdir(left, 0o700), r.keeper.Look(r.t.Context(), at), os.Remove(left)); err != nil {
-		r.t.Errorf("at %s it did something: %v", at, err)
+	before, asked := r.inventory(), r.haproxy.asked
+	r.look(at)
+	if r.haproxy.asked != asked || !reflect.DeepEqual(before, r.inventory()) {
+		r.t.Errorf("at %s it did something", at)
 	}
 }
 
@@ -148,7 +170,7 @@ func TestKeeper(t *testing.T) {
 	// What does not fit leaves what was there before; also for a Keeper that starts anew.
 	r.secrets.PutPair("a", certtest.Pair{Certificate: renewed.Certificate, Key: b.Key})
 	r.expect(pairs{"a": a, "b": b}, problems{"a": wrong})
-	r.keeper.version = ""
+	r.restart()
 	r.expect(pairs{"a": a, "b": b}, problems{"a": wrong})
 	r.secrets.PutPair("a", certtest.Pair{Certificate: []byte{}, Key: a.Key})
 	r.expect(pairs{"a": a, "b": b}, problems{"a": "tls.crt holds no certificate"})
@@ -168,33 +190,31 @@ func TestKeeper(t *testing.T) {
 func TestKeeperPassesUsersOn(t *testing.T) {
 	r := newRig(t)
 	const hash = "$2y$05$abcdefghijklmnopqrstuuFZzbDcRlnBCcPz2jBLQyQZMKYcLHWWy"
-	expect := func(users, problem string) {
+	expect := func(users, want string) {
 		t.Helper()
 		r.look(time.Now())
-		for file, want := range map[string]string{"auth": users, "auth-problem": problem} {
-			content, err := os.ReadFile(filepath.Join(r.keeper.Certificates, "a", file))
-			if got := string(content); got != want && err == nil || (err != nil) != (want == "none") {
-				t.Errorf("the agent has %q as %s (%v), want %q", got, file, err, want)
-			}
+		problem, ok := r.inventory()[inventory.SecretKey("a")].Files["auth"]
+		if ok != (users != "none") || problem != want {
+			t.Errorf("the agent has %t, %q, want %q, %q", ok, problem, users, want)
 		}
 		if _, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", "auth")); err == nil {
 			t.Error("HAProxy has users")
 		}
 	}
 	put := func(content string) { r.secrets.Put(map[string][]byte{"a/auth": []byte(content)}) }
-	expect("none", "none")
+	expect("none", "")
 	put("alice:" + hash)
-	expect("", "none")
+	expect("", "")
 	put("alice:" + hash + "\nbob:secret")
 	expect("", "some users in auth cannot log in: line 2 has a hash that is neither of bcrypt ($2y$) nor of SHA-512 ($6$)")
 	put("alice")
-	expect("none", "no user in auth can log in: line 1 has no colon")
+	expect("", "no user in auth can log in: line 1 has no colon")
 	r.secrets.Put(map[string][]byte{"a/auth": nil})
-	expect("none", "none")
+	expect("none", "")
 	// HAProxy need not answer for users.
 	r.haproxy.down = errors.New("not yet")
 	put("alice:" + hash)
-	expect("", "none")
+	expect("", "")
 }
 
 // A certificate that HAProxy refuses is nowhere, with what HAProxy says, and leaves what was there before; so it is for
@@ -230,9 +250,10 @@ func TestKeeperWaitsForHAProxy(t *testing.T) {
 	r.haproxy.down = errors.New("not yet")
 	r.expect(nil, nil)
 	r.keeper.Certificates = t.TempDir()
+	r.restart()
 	r.secrets.PutPair("a", a)
 	r.look(time.Now())
-	if _, err := os.Readlink(filepath.Join(r.keeper.Certificates, certificates.DataLink)); err == nil || !r.keeper.waiting {
+	if !r.inventory()[inventory.Status].Asks || !r.keeper.waiting {
 		t.Errorf("waiting is %t, and the agent does not wait", r.keeper.waiting)
 	}
 	r.haproxy.down = nil
@@ -242,6 +263,44 @@ func TestKeeperWaitsForHAProxy(t *testing.T) {
 	r.expect(pairs{"a": a}, nil)
 	r.secrets.PutPair("a", certtest.Pair{Certificate: renewed.Certificate})
 	r.expect(pairs{"a": a}, map[string]string{"a": "it has no tls.key"})
+}
+
+// A pod with many Secrets starts on those pairs that HAProxy takes for sure. About the others, it is asked once it runs,
+// a few at a time.
+func TestKeeperOfManySecrets(t *testing.T) {
+	r, authority := newRig(t), certtest.NewAuthority(t)
+	weak := certtest.Weak(t, nil)
+	r.haproxy.down = errors.New("it starts")
+	all := map[string][]byte{"weak/tls.crt": weak.Certificate, "weak/tls.key": weak.Key}
+	more := func(from, to int) {
+		for i := range to - from {
+			pair := authority.Issue(t, nil)
+			all[fmt.Sprintf("s%d/tls.crt", from+i)], all[fmt.Sprintf("s%d/tls.key", from+i)] = pair.Certificate, pair.Key
+		}
+		r.secrets.Put(all)
+	}
+	expect := func(asks bool, certificates, asked int) {
+		t.Helper()
+		r.look(time.Now())
+		found, entries := 0, r.inventory()
+		for _, entry := range entries {
+			if entry.Certificate != nil {
+				found++
+			}
+		}
+		if entries[inventory.Status].Asks != asks || found != certificates || r.haproxy.asked != asked {
+			t.Errorf("asks is %t, there are %d certificates, and HAProxy was asked about %d; want %t, %d, %d", entries[inventory.Status].Asks, found, r.haproxy.asked, asks, certificates, asked)
+		}
+	}
+	more(0, askAll)
+	expect(true, askAll, 0)
+	r.haproxy.down = nil
+	r.haproxy.refused[joined(weak)] = "too small"
+	expect(false, askAll, 1)
+	// One that runs is asked about all.
+	more(askAll, askAll+askAtOnce+10)
+	expect(false, askAll+askAtOnce, 1+askAtOnce)
+	expect(false, askAll+askAtOnce+10, 1+askAtOnce+10)
 }
 
 // HAProxy is told of what was written, each worker that may not have read it, and no other.
@@ -266,6 +325,11 @@ func TestKeeperTellsHAProxy(t *testing.T) {
 	r.secrets.PutPair("a", renewed)
 	r.look(at)
 	expect("a renewal", renewed)
+	// A Keeper that starts does not know what was told.
+	clear(r.haproxy.has)
+	r.restart()
+	r.look(at.Add(time.Second))
+	expect("a renewal, by the next Keeper", renewed)
 	// It began to read before that, and answers later.
 	r.haproxy.restart(at)
 	r.haproxy.down = errors.New("it starts")
@@ -277,10 +341,6 @@ func TestKeeperTellsHAProxy(t *testing.T) {
 	r.haproxy.restart(at.Add(time.Second))
 	r.look(at.Add(2 * time.Second))
 	expect("one that has read the new one")
-	// A Keeper that starts does not know what was told.
-	r.keeper = &Keeper{Secrets: r.keeper.Secrets, Pairs: r.keeper.Pairs, Certificates: r.keeper.Certificates, Users: passwords.NewChecker(), HAProxy: r.haproxy}
-	r.look(at.Add(3 * time.Second))
-	expect("by the next Keeper", renewed)
 }
 
 // A renewal that nobody may use yet, or any more, does not take the place of one that everybody may.
@@ -304,7 +364,7 @@ func TestKeeperWaitsForACertificateToBeValid(t *testing.T) {
 	r.expectAt(start, pairs{"a": good}, nil)
 	r.secrets.PutPair("a", old)
 	r.expectAt(start, pairs{"a": good}, problems{"a": expired})
-	r.keeper.version = ""
+	r.restart()
 	r.expectAt(start, pairs{"a": good}, problems{"a": expired})
 
 	// Time alone puts the new ones into their places, each at its own; until then nothing is done.
@@ -369,7 +429,7 @@ func TestKeeperReadsOneVersion(t *testing.T) {
 	if err := errors.Join(pipe.Close(), <-looked); err != nil {
 		t.Fatal(err)
 	}
-	if problem, err := os.ReadFile(filepath.Join(r.keeper.Certificates, "a", "problem")); err == nil {
+	if problem := r.inventory()[inventory.SecretKey("a")].Problem; problem != "" {
 		t.Errorf("a certificate of before with a key of after is a problem: %s", problem)
 	}
 	r.expect(map[string]certtest.Pair{"a": renewed, "b": b}, nil)
@@ -394,25 +454,46 @@ func TestKeeperWritesWhatChanged(t *testing.T) {
 	a := map[string]certtest.Pair{"a": authority.Issue(t, nil)}
 	r.secrets.PutPair("a", a["a"])
 	r.expect(a, nil)
-	links := func() string {
-		pairs, _ := os.Readlink(filepath.Join(r.keeper.Pairs, certificates.DataLink))
-		shown, _ := os.Readlink(filepath.Join(r.keeper.Certificates, certificates.DataLink))
-		return pairs + " " + shown
+	written := func() (all []os.FileInfo) {
+		for _, path := range []string{filepath.Join(r.keeper.Pairs, "a", certificates.JoinedFile), filepath.Join(r.keeper.Certificates, inventory.File)} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, info)
+		}
+		return all
 	}
-	before := links()
+	before := written()
+	expectSame := func(what string) {
+		t.Helper()
+		for i, info := range written() {
+			if !os.SameFile(info, before[i]) || info.Size() != before[i].Size() {
+				t.Errorf("%s: %s was written again", what, info.Name())
+			}
+		}
+	}
 	r.secrets.Put(nil)
 	r.expect(a, nil)
-	if after := links(); after != before {
-		t.Errorf("it was %s, and is %s", before, after)
+	expectSame("the same content")
+	r.secrets.PutPair("b", authority.Issue(t, nil))
+	r.look(time.Now())
+	before[1] = written()[1]
+	expectSame("another Secret")
+	r.restart()
+	r.look(time.Now().Add(2 * startTime))
+	expectSame("the next Keeper")
+	if len(r.haproxy.has) != 2 {
+		t.Errorf("HAProxy was told of %d, want each once", len(r.haproxy.has))
 	}
 }
 
-// Old versions go, no key reaches the agent, and nobody else may read one.
+// What was not written to its end goes, no key reaches the agent, and nobody else may read one.
 func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	// One that ended in between left this.
-	left := filepath.Join(r.keeper.Pairs, "..version-left", "a")
-	if err := errors.Join(os.MkdirAll(left, 0o700), os.WriteFile(filepath.Join(left, "tls.pem"), authority.Issue(t, nil).Key, 0o600)); err != nil {
+	left := filepath.Join(r.keeper.Pairs, newFile)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, authority.Issue(t, nil).Key, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -453,8 +534,9 @@ func TestKeeperSaysWhyItCannotWork(t *testing.T) {
 	r, broken, authority := newRig(t), certtest.NewVolume(t), certtest.NewAuthority(t)
 	r.secrets.PutPair("a", authority.Issue(t, nil))
 	broken.PutPair("a", authority.Issue(t, nil))
-	file, taken := filepath.Join(broken.Dir, "a", "tls.crt"), t.TempDir()
-	if err := errors.Join(os.Remove(file), os.Symlink("tls.crt", file), os.Mkdir(filepath.Join(taken, certificates.DataLink), 0o700)); err != nil {
+	file, taken, damaged := filepath.Join(broken.Dir, "a", "tls.crt"), t.TempDir(), t.TempDir()
+	if err := errors.Join(os.Remove(file), os.Symlink("tls.crt", file), os.MkdirAll(filepath.Join(taken, "a", "tls.pem"), 0o700),
+		os.WriteFile(filepath.Join(damaged, inventory.File), []byte("no\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -463,10 +545,10 @@ func TestKeeperSaysWhyItCannotWork(t *testing.T) {
 	}{
 		{func(k *Keeper) { k.Secrets = "/nowhere" }, "failed to see what kubelet mounted"},
 		{func(k *Keeper) { k.Secrets = broken.Dir }, "failed to read a volume: open a/tls.crt"},
-		{func(k *Keeper) { k.Pairs = broken.Dir }, "failed to read a volume: open a/tls.crt"},
-		{func(k *Keeper) { k.Pairs = taken }, "failed to write a volume: rename"},
-		{func(k *Keeper) { k.Pairs = "/nowhere" }, "failed to remove an old version of a volume: open /nowhere"},
-		{func(k *Keeper) { k.Certificates = "/nowhere" }, "failed to remove an old version of a volume: open /nowhere"},
+		{func(k *Keeper) { k.Pairs = taken }, "failed to write for HAProxy: rename"},
+		{func(k *Keeper) { k.Pairs = "/nowhere/pairs" }, "failed to write for HAProxy: mkdir"},
+		{func(k *Keeper) { k.Certificates = "/nowhere" }, "failed to write a journal: open /nowhere"},
+		{func(k *Keeper) { k.Certificates = damaged }, "failed to read a journal"},
 	} {
 		spoilt := *r.keeper
 		test.spoil(&spoilt)
@@ -481,19 +563,39 @@ func TestKeeperSaysWhyItCannotWork(t *testing.T) {
 	}
 }
 
+// BenchmarkKeeper measures what a Keeper takes for all pairs of a new pod, and for one more.
 func BenchmarkKeeper(b *testing.B) {
-	for _, count := range []int{1, 100} {
-		b.Run(fmt.Sprint(count), func(b *testing.B) {
-			secrets, authority := certtest.NewVolume(b), certtest.NewAuthority(b)
-			for i := range count {
-				secrets.PutPair(fmt.Sprint("secret-", i), authority.Issue(b, nil))
+	for _, count := range []int{64, 10_000} {
+		secrets, authority := certtest.NewVolume(b), certtest.NewAuthority(b)
+		objects := make([]keystream.Object, count+1)
+		for i := range objects {
+			pair := authority.Issue(b, []string{fmt.Sprintf("host-%d.example.com", i)})
+			content := files{certificates.CertificateFile: pair.Certificate, certificates.KeyFile: pair.Key}
+			objects[i] = keystream.Object{Kind: keystream.KindSecret, Name: fmt.Sprint("secret-", i), Digest: keystream.Digest(content), Files: content}
+		}
+		var keeper *Keeper
+		start := func() {
+			keeper = &Keeper{Secrets: secrets.Dir, Pairs: b.TempDir(), Certificates: b.TempDir(), Users: passwords.NewChecker(), HAProxy: &proxy{down: errors.New("it starts"), has: map[string]string{}}}
+			if err := errors.Join(keeper.Look(b.Context(), time.Now()), keeper.pass(b.Context(), objects[:count], true, time.Now())); err != nil {
+				b.Fatal(err)
 			}
-			keeper := Keeper{Secrets: secrets.Dir, Pairs: b.TempDir(), Certificates: b.TempDir(), HAProxy: &proxy{has: map[string]string{}}}
+		}
+		b.Run(fmt.Sprintf("start/%d", count), func(b *testing.B) {
 			for b.Loop() {
-				keeper.version = ""
-				if err := keeper.Look(b.Context(), time.Now()); err != nil {
-					b.Fatal(err)
+				start()
+			}
+		})
+		start()
+		keeper.HAProxy = &proxy{process: runtime.Process{PID: 1, Started: time.Now().Add(time.Hour).Unix()}, has: map[string]string{}}
+		b.Run(fmt.Sprintf("one/%d", count), func(b *testing.B) {
+			for b.Loop() {
+				for _, content := range []files{objects[count].Files, nil} {
+					objects[count].Files = content
+					if err := keeper.pass(b.Context(), objects[count:], true, time.Now()); err != nil {
+						b.Fatal(err)
+					}
 				}
+				objects[count].Files = files{certificates.CertificateFile: objects[0].Files[certificates.CertificateFile], certificates.KeyFile: objects[0].Files[certificates.KeyFile]}
 			}
 		})
 	}

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/certificates"
-	"gateway/internal/certtest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/inventory"
 	"gateway/internal/passwords"
 )
 
@@ -65,11 +64,9 @@ func TestKeeperPassesAPIKeysOn(t *testing.T) {
 	r.secrets.Put(map[string][]byte{"a/api-keys": []byte("shop:" + two), "b/api-keys": []byte("bank:" + one + "\nbank"), "c/api-keys": {}})
 	order := "a 1\n" + two + "/a shop\nb 1\n" + one + "/b bank\n"
 	expect(order, "a", "1", two+"/a", "shop", "b", "1", one+"/b", "bank")
-	for path, want := range map[string]string{
-		"a/api-keys": "", "b/api-keys": "", "b/api-keys-problem": "some keys in api-keys cannot be used: line 2 has no colon", "c/api-keys-problem": "api-keys holds no key",
-	} {
-		if got, err := os.ReadFile(filepath.Join(r.keeper.Certificates, path)); err != nil || string(got) != want {
-			t.Errorf("for the agent, %s holds %q, want %q (%v)", path, got, want, err)
+	for secret, want := range map[string]string{"a": "", "b": "some keys in api-keys cannot be used: line 2 has no colon", "c": "api-keys holds no key"} {
+		if got, ok := r.inventory()[inventory.SecretKey(secret)].Files["api-keys"]; !ok || got != want {
+			t.Errorf("for the agent, %s has %t, %q, want %q", secret, ok, got, want)
 		}
 	}
 	// While HAProxy does not answer, the file has what is new.
@@ -80,25 +77,4 @@ func TestKeeperPassesAPIKeysOn(t *testing.T) {
 	expect("b 1\n"+two+"/b bank\n", "b", "1", two+"/b", "bank")
 	r.secrets.Put(map[string][]byte{"b/api-keys": nil})
 	expect("")
-}
-
-// The pairs of other Secrets stay the same files.
-func TestKeeperLinksWhatStays(t *testing.T) {
-	r, authority := newRig(t), certtest.NewAuthority(t)
-	all := map[string]certtest.Pair{"a": authority.Issue(t, nil)}
-	r.secrets.PutPair("a", all["a"])
-	r.expect(all, nil)
-	file := func() os.FileInfo {
-		info, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", certificates.JoinedFile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
-	}
-	same := file()
-	all["b"] = authority.Issue(t, nil)
-	r.secrets.PutPair("b", all["b"])
-	if r.expect(all, nil); !os.SameFile(same, file()) {
-		t.Error("the pair of another Secret was written again")
-	}
 }

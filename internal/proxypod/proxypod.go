@@ -50,8 +50,7 @@ const (
 	// ResourceAttachments is the resource of GatewayAttachments.
 	ResourceAttachments = "gatewayattachments"
 
-	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what
-	// it has to know of users.
+	// CertificatesDir is where the agent's container has the inventory: what it has to know of certificates and users.
 	CertificatesDir = "/etc/gateway/certificates"
 	// AuthoritiesDir is where containers have CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks and CONFIGMAP/rules.conf.
 	AuthoritiesDir = "/etc/gateway/authorities"

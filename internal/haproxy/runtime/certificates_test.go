@@ -1,7 +1,12 @@
 package runtime
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
+	encodedpem "encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
@@ -191,6 +197,54 @@ func TestPadded(t *testing.T) {
 			}
 		} else if end := len(got) % (2 * middle); end > middle || end <= middle-64 {
 			t.Errorf("%d bytes: it ends %d bytes into a buffer", size, end)
+		}
+	}
+}
+
+// TestSureCertificates: HAProxy takes all pairs of which gateway-keys is sure. It need not be asked about them.
+func TestSureCertificates(t *testing.T) {
+	authority := certtest.NewAuthority(t)
+	r := newCertificateRig(t, authority.Issue(t, []string{"shop.example.com"}), authority)
+	again := func(pair certtest.Pair, encode func(key any) (string, []byte)) certtest.Pair {
+		block, _ := encodedpem.Decode(pair.Key)
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		must(t, err)
+		block.Type, block.Bytes = encode(key)
+		pair.Key = encodedpem.EncodeToMemory(block)
+		return pair
+	}
+	chained := authority.Issue(t, nil, certtest.RSA(t, 4096))
+	chained.Certificate = slices.Concat(chained.Certificate, authority.PEM)
+	sec1 := again(authority.Issue(t, nil), func(key any) (string, []byte) {
+		der, err := x509.MarshalECPrivateKey(key.(*ecdsa.PrivateKey))
+		must(t, err)
+		return "EC PRIVATE KEY", der
+	})
+	pkcs1 := again(authority.Issue(t, nil, certtest.RSA(t, 2048)), func(key any) (string, []byte) {
+		return "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key.(*rsa.PrivateKey))
+	})
+	weak := certtest.Weak(t, nil)
+	for name, test := range map[string]struct {
+		pair certtest.Pair
+		sure bool
+	}{
+		"P-256":                            {authority.Issue(t, nil), true},
+		"P-384":                            {authority.Issue(t, nil, certtest.ECDSA(t, elliptic.P384())), true},
+		"P-521":                            {authority.Issue(t, nil, certtest.ECDSA(t, elliptic.P521())), true},
+		"P-224":                            {authority.Issue(t, nil, certtest.ECDSA(t, elliptic.P224())), false},
+		"RSA":                              {authority.Issue(t, nil, certtest.RSA(t, 2048)), true},
+		"a chain":                          {chained, true},
+		"SEC 1":                            {sec1, true},
+		"PKCS #1":                          {pkcs1, true},
+		"of an authority with a short key": {weak, false},
+		"of a kind that Go does not know":  {certtest.Refused(), false},
+	} {
+		pair, problem := certificates.Join(test.pair.Certificate, test.pair.Key)
+		if problem != "" || pair.Sure != test.sure {
+			t.Errorf("%s: sure is %t, problem %q", name, pair.Sure, problem)
+		}
+		if err := r.worker.CheckCertificate(t.Context(), pair.Joined); pair.Sure && err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -141,12 +141,12 @@ func (p *proxy) writeCertificate(name string, secret *corev1.Secret) ([]byte, er
 	if secret == nil {
 		return nil, nil
 	}
-	joined, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	pair, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if problem != "" {
 		return nil, nil
 	}
 	dir := filepath.Join(p.paths.CertificateDir, name)
-	return joined, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, certificates.JoinedFile), joined, 0o600))
+	return pair.Joined, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, certificates.JoinedFile), pair.Joined, 0o600))
 }
 
 // namesFor returns the names of a certificate that are within a listener's hostname.

@@ -300,11 +300,11 @@ func (s *stage) writeSecret(t *testing.T, dir, name string) []byte {
 	if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	joined, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	pair, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if problem != "" {
 		t.Fatalf(problem, "Secret "+name)
 	}
-	secret.Data[certificates.JoinedFile] = joined
+	secret.Data[certificates.JoinedFile] = pair.Joined
 	for key, content := range secret.Data {
 		if err := os.WriteFile(filepath.Join(dir, name, key), content, 0o600); err != nil {
 			t.Fatal(err)
