@@ -282,7 +282,7 @@ func (c *caches) ready() error {
 	}
 	for _, input := range c.inputs {
 		since, isRefused := c.refused[input.place]
-		if !input.synced() && !(isRefused && c.isCertain(since)) {
+		if !input.synced() && (!isRefused || !c.isCertain(since)) {
 			missing = append(missing, strings.TrimSpace(input.name+" "+input.place.namespace))
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	ownfake "gateway/generated/app/clientset/versioned/fake"
+	"gateway/internal/kinds"
 )
 
 // cluster is an API server with caches of it, in a bubble of synctest.
@@ -65,7 +66,7 @@ func withCluster(t *testing.T, namespaces []string, test func(c *cluster, run fu
 			tracker, namespace := c.kube.Tracker(), object.(metav1.Object).GetNamespace()
 			switch object.(type) {
 			case *gatewayv1.Gateway:
-				must(t, routes.Tracker().Create(gatewayv1.SchemeGroupVersion.WithResource("gateways"), object, namespace))
+				must(t, routes.Tracker().Create(kinds.ResourceOf("Gateway"), object, namespace))
 				continue
 			case *appv1.Gateway:
 				must(t, own.Tracker().Create(appv1.SchemeGroupVersion.WithResource("gateways"), object, namespace))

@@ -10,8 +10,8 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/keystream"
 	"gateway/internal/proxypod"
-	ownsource "gateway/internal/source/appv1"
-	source "gateway/internal/source/gatewayapi"
+	source "gateway/internal/source/appv1"
+	"gateway/internal/source/gatewayapi"
 )
 
 // claimsOf returns what a claimant claims. One that is gone claims nothing.
@@ -41,7 +41,7 @@ func (s *state) claimsOf(c claimant) claims {
 
 // setGateway sets the Gateway of our own that was made for one of the Gateway API. It returns false if there is none.
 func (s *state) setGateway(of *claims, parent types.NamespacedName) bool {
-	of.gateway = types.NamespacedName{Namespace: parent.Namespace, Name: source.DataPlaneName(parent.Name)}
+	of.gateway = types.NamespacedName{Namespace: parent.Namespace, Name: gatewayapi.DataPlaneName(parent.Name)}
 	of.on[claimant{kindOwn, of.gateway.Namespace, of.gateway.Name}] = true
 	own := s.own[of.gateway]
 	return own != nil && proxypod.Parent(own) == parent.Name
@@ -50,7 +50,7 @@ func (s *state) setGateway(of *claims, parent types.NamespacedName) bool {
 // addOwn adds what a Gateway of our own names. Of one that was made for another, that one names the certificates.
 func (s *state) addOwn(of *claims, own *appv1.Gateway) {
 	of.gateway = types.NamespacedName{Namespace: own.Namespace, Name: own.Name}
-	mounts := ownsource.MountsOf(own)
+	mounts := source.MountsOf(own)
 	if proxypod.Parent(own) == "" {
 		s.add(of, keystream.KindSecret, own.Namespace, useCertificate, mounts.Certificates...)
 	}
@@ -61,22 +61,22 @@ func (s *state) addOwn(of *claims, own *appv1.Gateway) {
 
 // addSet adds what a ListenerSet names, if its Gateway lets it add listeners.
 func (s *state) addSet(of *claims, set *gatewayv1.ListenerSet) {
-	parent := source.GatewayOf(set)
+	parent := gatewayapi.GatewayOf(set)
 	name := types.NamespacedName{Namespace: parent.Namespace, Name: parent.Name}
-	if parent != source.GatewayParent(name.Namespace, name.Name) {
+	if parent != gatewayapi.GatewayParent(name.Namespace, name.Name) {
 		return
 	}
 	of.on[claimant{kindGateway, name.Namespace, name.Name}] = true
 	of.on[claimant{kindNamespace, "", set.Namespace}] = true
 	gateway := s.gateways[name]
-	if s.setGateway(of, name) && gateway != nil && (source.Objects{Namespaces: s.namespaces}).AllowsSet(gateway, set) {
+	if s.setGateway(of, name) && gateway != nil && (gatewayapi.Objects{Namespaces: s.namespaces}).AllowsSet(gateway, set) {
 		s.addUses(of, set)
 	}
 }
 
 // addUses adds what a Gateway of the Gateway API or a ListenerSet names and may use.
 func (s *state) addUses(of *claims, object metav1.Object) {
-	uses := source.UsesOf(object, func(namespace string) []*gatewayv1.ReferenceGrant {
+	uses := gatewayapi.UsesOf(object, func(namespace string) []*gatewayv1.ReferenceGrant {
 		if namespace != object.GetNamespace() {
 			of.on[claimant{kindGrant, namespace, ""}] = true
 		}
@@ -94,7 +94,7 @@ func (s *state) addUses(of *claims, object metav1.Object) {
 		if u.Kind == keystream.KindConfigMap {
 			purpose = useConfigMap
 		}
-		s.add(of, u.Kind, u.Namespace, purpose, source.LocalName(of.gateway.Namespace, u.Namespace, u.Name))
+		s.add(of, u.Kind, u.Namespace, purpose, gatewayapi.LocalName(of.gateway.Namespace, u.Namespace, u.Name))
 	}
 }
 

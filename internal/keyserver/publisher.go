@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// SecretName is the Secret with the server's identity, and AuthorityName the ConfigMap with the certificates that
-	// pods verify it with. Both are in the server's namespace.
-	SecretName, AuthorityName = "gateway-key-server", "gateway-key-server-ca"
+	// SecretName is the Secret with the server's identity, in its namespace.
+	SecretName = "gateway-key-server" //nolint:gosec // a name, no credential
+	// AuthorityName is the ConfigMap there with the certificates that pods verify it with.
+	AuthorityName = "gateway-key-server-ca"
 
 	// renewInterval is how often they are looked after, and retryInterval the same after a failure.
 	renewInterval, retryInterval = time.Minute, 2 * time.Second

@@ -208,7 +208,7 @@ func TestAPodGetsWhatItsGatewayMayHave(t *testing.T) {
 	first.expect(granted + " 0")
 	f.state.put(t, false, read(t, shop)...)
 	first.expect(granted + " 2")
-	renewed := read(t, strings.Replace(secrets, "tls.crt: c", "tls.crt: renewed", -1))
+	renewed := read(t, strings.ReplaceAll(secrets, "tls.crt: c", "tls.crt: renewed"))
 	f.state.put(t, false, renewed...)
 	first.expect(granted+" 2", "Secret/own 2")
 	other.expect("Secret/own 2")

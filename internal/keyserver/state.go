@@ -9,7 +9,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
-	source "gateway/internal/source/gatewayapi"
+	"gateway/internal/source/gatewayapi"
 )
 
 // target is where an object is looked for: by its name, or by the name that it has for Gateways of other namespaces.
@@ -30,7 +30,7 @@ type claimant struct{ kind, namespace, name string }
 
 // The kinds of claimants, and of what they depend on.
 const (
-	kindOwn        = source.KindOwn
+	kindOwn        = gatewayapi.KindOwn
 	kindGateway    = "Gateway"
 	kindSet        = "ListenerSet"
 	kindAttachment = "GatewayAttachment"
@@ -116,7 +116,7 @@ func (s *state) setObject(o *object, gone bool) {
 // targets are where the object is found.
 func (o *object) targets() [2]target {
 	local := o.id
-	local.name = source.LocalName("", o.namespace, o.name)
+	local.name = gatewayapi.LocalName("", o.namespace, o.name)
 	return [2]target{{o.id, false}, {local, true}}
 }
 
@@ -162,7 +162,7 @@ func (s *state) content(p *plan, key string) *content {
 		if o == nil || s.withdrawn[place{n.kind, n.namespace}] {
 			continue
 		}
-		if found == nil || found.id != o.id && o.id.before(found.id) {
+		if found == nil || found.id != o.id && o.before(found.id) {
 			found, uses = o, 0 // two objects have one local name: it stands for one of them
 		}
 		if found == o {

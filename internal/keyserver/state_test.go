@@ -19,7 +19,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
-	source "gateway/internal/source/gatewayapi"
+	"gateway/internal/source/gatewayapi"
 )
 
 // shop is a Gateway of the Gateway API with the one that was made for it. It names a certificate of its namespace, and
@@ -113,7 +113,7 @@ spec:
 // local is the name of a Secret of another namespace in the pods of Gateways of web.
 func local(name string) string {
 	namespace, name, _ := strings.Cut(name, "/")
-	return source.LocalName("web", namespace, name)
+	return gatewayapi.LocalName("web", namespace, name)
 }
 
 var decoder = func() runtime.Decoder {

@@ -46,7 +46,7 @@ func (p *pipes) Close() error {
 }
 
 // inBubble calls test with a server, and a function that connects to it.
-func inBubble(t *testing.T, test func(t *testing.T, f *fixture, dial func() net.Conn), documents ...string) {
+func inBubble(t *testing.T, test func(f *fixture, dial func() net.Conn), documents ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, documents...)
@@ -61,7 +61,7 @@ func inBubble(t *testing.T, test func(t *testing.T, f *fixture, dial func() net.
 				t.Error(err)
 			}
 		}()
-		test(t, f, func() net.Conn {
+		test(f, func() net.Conn {
 			ours, theirs := net.Pipe()
 			p.connections <- theirs
 			return ours
@@ -94,7 +94,7 @@ func TestHalfStreams(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, f *fixture, dial func() net.Conn) {
+			inBubble(t, func(f *fixture, dial func() net.Conn) {
 				connection, begun := dial(), time.Now()
 				if !test.isPlain {
 					connection = f.secure(connection)
@@ -121,7 +121,7 @@ func TestLongRequests(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, f *fixture, dial func() net.Conn) {
+			inBubble(t, func(f *fixture, dial func() net.Conn) {
 				connection := f.secure(dial())
 				go func() { _, _ = io.WriteString(connection, test.send) }()
 				line, err := bufio.NewReader(connection).ReadString('\n')
@@ -135,19 +135,19 @@ func TestLongRequests(t *testing.T) {
 }
 
 // stream opens a stream, and returns what comes.
-func (f *fixture) stream(t *testing.T, connection net.Conn) *bufio.Reader {
-	t.Helper()
+func (f *fixture) stream(connection net.Conn) *bufio.Reader {
+	f.t.Helper()
 	secured := f.secure(connection)
-	t.Cleanup(func() { _ = secured.Close() })
+	f.t.Cleanup(func() { _ = secured.Close() })
 	_, err := io.WriteString(secured, header(podToken("shop", "pod-1"), 2)+"{}")
-	must(t, err)
+	must(f.t, err)
 	return bufio.NewReader(secured)
 }
 
 // TestSlowReaders: a pod that does not read is cut, and holds one line.
 func TestSlowReaders(t *testing.T) {
-	inBubble(t, func(t *testing.T, f *fixture, dial func() net.Conn) {
-		reader, begun := f.stream(t, dial()), time.Now()
+	inBubble(t, func(f *fixture, dial func() net.Conn) {
+		reader, begun := f.stream(dial()), time.Now()
 		_, err := reader.ReadString('\n')
 		must(t, err)
 		time.Sleep(2 * writeTimeout)
@@ -166,8 +166,8 @@ func TestSlowReaders(t *testing.T) {
 
 // TestLifetime: a stream says that it is there, and ends in order after some minutes: its pod shows its token again.
 func TestLifetime(t *testing.T) {
-	inBubble(t, func(t *testing.T, f *fixture, dial func() net.Conn) {
-		reader, begun := f.stream(t, dial()), time.Now()
+	inBubble(t, func(f *fixture, dial func() net.Conn) {
+		reader, begun := f.stream(dial()), time.Now()
 		all, err := io.ReadAll(reader)
 		must(t, err)
 		took := time.Since(begun)
@@ -183,8 +183,8 @@ func TestLifetime(t *testing.T) {
 // TestStop: streams end in order when the server does.
 func TestStop(t *testing.T) {
 	ended := make(chan string, 1)
-	inBubble(t, func(t *testing.T, f *fixture, dial func() net.Conn) {
-		reader := f.stream(t, dial())
+	inBubble(t, func(f *fixture, dial func() net.Conn) {
+		reader := f.stream(dial())
 		go func() {
 			all, err := io.ReadAll(reader)
 			ended <- fmt.Sprint(strings.HasSuffix(string(all), "\r\n0\r\n\r\n"), err)

@@ -3,8 +3,8 @@
 //
 // A pod sends a Request to Path, with a token for Audience. The answer is a stream of Lines. Each object that the
 // pod's Gateway names, and that differs from what the pod has, has a Line; then comes one with Synced, then one for
-// each change. So an object that no Line was about is unknown, or as the pod has it. The server ends a stream after some
-// minutes. The pod asks again then, which is how tokens are checked again.
+// each change. So an object that no Line was about is unknown, or as the pod has it. The server ends a stream after
+// some minutes. The pod asks again then, which is how tokens are checked again.
 package keystream
 
 import (
@@ -26,8 +26,9 @@ const (
 	// MaxLine is how long a Line may be. An object of 1 MiB, the largest that the API server stores, takes 1.4 MiB.
 	MaxLine = 2 << 20
 
-	// KindSecret and KindConfigMap are the kinds of objects.
-	KindSecret    = "Secret"
+	// KindSecret is a kind of objects.
+	KindSecret = "Secret"
+	// KindConfigMap is the other one.
 	KindConfigMap = "ConfigMap"
 )
 

@@ -129,14 +129,18 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
+// failure is how a stream fails.
+type failure struct {
+	handler http.HandlerFunc
+	change  func(c *Client)
+	got     func([]Object, bool) error
+	want    string
+}
+
+var errDisk = errors.New("no disk")
+
 func TestWatchFails(t *testing.T) {
-	broken := errors.New("no disk")
-	tests := map[string]struct {
-		handler http.HandlerFunc
-		change  func(t *testing.T, c *Client)
-		got     func([]Object, bool) error
-		want    string
-	}{
+	tests := map[string]failure{
 		"refused": {
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "the token is for nobody", http.StatusUnauthorized)
@@ -166,15 +170,15 @@ func TestWatchFails(t *testing.T) {
 		},
 		"what was got fails": {
 			handler: func(w http.ResponseWriter, _ *http.Request) { send(w, Line{Synced: true}) },
-			got:     func([]Object, bool) error { return broken },
-			want:    broken.Error(),
+			got:     func([]Object, bool) error { return errDisk },
+			want:    errDisk.Error(),
 		},
 		"another CA": {
-			change: func(t *testing.T, c *Client) { write(t, c.AuthorityFile, string(certtest.NewAuthority(t).PEM)) },
+			change: func(c *Client) { write(t, c.AuthorityFile, string(certtest.NewAuthority(t).PEM)) },
 			want:   "certificate signed by unknown authority",
 		},
-		"no CA":    {change: func(t *testing.T, c *Client) { write(t, c.AuthorityFile, "") }, want: "has no certificate"},
-		"no token": {change: func(_ *testing.T, c *Client) { c.TokenFile += "-" }, want: "failed to read the token"},
+		"no CA":    {change: func(c *Client) { write(t, c.AuthorityFile, "") }, want: "has no certificate"},
+		"no token": {change: func(c *Client) { c.TokenFile += "-" }, want: "failed to read the token"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +190,7 @@ func TestWatchFails(t *testing.T) {
 				test.handler(w, r)
 			})
 			if test.change != nil {
-				test.change(t, c)
+				test.change(c)
 			}
 			if test.got == nil {
 				test.got = new(recorder).got

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/source/gatewayapi"
@@ -29,20 +28,12 @@ func TestUses(t *testing.T) {
 			return all
 		}
 		for _, gateway := range objects.Gateways {
-			owners := []metav1.Object{gateway}
-			for _, set := range objects.ListenerSets {
-				if gatewayapi.GatewayOf(set) == gatewayapi.GatewayParent(gateway.Namespace, gateway.Name) && objects.AllowsSet(gateway, set) {
-					owners = append(owners, set)
-				}
-			}
 			uses := map[string]bool{}
-			for _, owner := range owners {
-				for _, use := range gatewayapi.UsesOf(owner, grants) {
-					if use.IsGranted {
-						uses[use.Kind+"/"+gatewayapi.LocalName(gateway.Namespace, use.Namespace, use.Name)] = true
-					} else {
-						refused++
-					}
+			for _, use := range usesOf(objects, gateway, grants) {
+				if use.IsGranted {
+					uses[use.Kind+"/"+gatewayapi.LocalName(gateway.Namespace, use.Namespace, use.Name)] = true
+				} else {
+					refused++
 				}
 			}
 			plane := result.Planes[gatewayapi.GatewayParent(gateway.Namespace, gateway.Name)]
@@ -74,4 +65,17 @@ func TestUses(t *testing.T) {
 	if needed < 20 || refused == 0 {
 		t.Errorf("%d things are needed, and %d refused", needed, refused)
 	}
+}
+
+// usesOf returns what a Gateway and its ListenerSets use.
+func usesOf(
+	objects gatewayapi.Objects, gateway *gatewayv1.Gateway, grants func(namespace string) []*gatewayv1.ReferenceGrant,
+) []gatewayapi.Use {
+	uses := gatewayapi.UsesOf(gateway, grants)
+	for _, set := range objects.ListenerSets {
+		if gatewayapi.GatewayOf(set) == gatewayapi.GatewayParent(gateway.Namespace, gateway.Name) && objects.AllowsSet(gateway, set) {
+			uses = append(uses, gatewayapi.UsesOf(set, grants)...)
+		}
+	}
+	return uses
 }
