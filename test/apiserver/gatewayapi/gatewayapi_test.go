@@ -83,6 +83,7 @@ func TestGatewayAPI(t *testing.T) {
 	t.Run("filters of all listeners", func(t *testing.T) { testListenerFilters(t, api, haproxy, port) })
 	t.Run("an ExternalAuth", func(t *testing.T) { testExternalAuth(t, api, port) })
 	t.Run("cert-manager", func(t *testing.T) { testSolver(t, api, port) })
+	t.Run("cert-manager for a ListenerSet", func(t *testing.T) { testSolverOfSet(t, api, port) })
 	t.Run("external-dns", func(t *testing.T) { testTargets(t, api) })
 	t.Run("edits under load", func(t *testing.T) { testEditsUnderLoad(t, api, port) })
 	t.Run("a route for a Gateway of our own", func(t *testing.T) { testOwnParent(t, api) })
@@ -160,7 +161,9 @@ func createShop(t *testing.T, api routesclient.Interface, port int32) {
 	from := gatewayv1.NamespacesFromSelector
 	_, err = api.GatewayV1().Gateways(infra).Create(ctx, &gatewayv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
-		Spec: gatewayv1.GatewaySpec{GatewayClassName: "gateway", Listeners: []gatewayv1.Listener{{
+		Spec: gatewayv1.GatewaySpec{GatewayClassName: "gateway", AllowedListeners: &gatewayv1.AllowedListeners{
+			Namespaces: &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)},
+		}, Listeners: []gatewayv1.Listener{{
 			Name: "http", Port: port, Protocol: gatewayv1.HTTPProtocolType,
 			AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{
 				From: &from, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}},

@@ -12,6 +12,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
+	"gateway/internal/haproxy/haproxytest"
 	"gateway/test/internal/testenv"
 )
 
@@ -38,6 +39,68 @@ func testSolver(t *testing.T, api routesclient.Interface, port int32) {
 	must(t, routes.Delete(ctx, made.Name, metav1.DeleteOptions{}))
 	expectAnswer(t, port, challenge, 200, "team/api")
 	must(t, routes.Delete(ctx, "site", metav1.DeleteOptions{}))
+}
+
+// listenerSet is a new one, whose certificate cert-manager orders because of its annotation. The Secret is not there.
+const listenerSet = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata:
+  namespace: team
+  name: blog
+  annotations: {cert-manager.io/cluster-issuer: letsencrypt}
+spec:
+  parentRef: {namespace: %[1]s, name: shop}
+  listeners:
+    - {name: http, port: %[2]d, protocol: HTTP, hostname: blog.example.com}
+    - {name: https, port: %[3]d, protocol: HTTPS, hostname: blog.example.com, tls: {certificateRefs: [{name: blog-tls}]}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {namespace: team, name: blog}
+spec:
+  parentRefs: [{kind: ListenerSet, name: blog, sectionName: http}]
+  rules: [{filters: [{type: RequestRedirect, requestRedirect: {scheme: https, statusCode: 301}}]}]`
+
+// solverOfSet is the HTTPRoute that cert-manager 1.21.2 makes for the challenge of such a ListenerSet
+// (pkg/controller/acmeorders/util.go): its parent is the whole ListenerSet.
+const solverOfSet = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  namespace: team
+  name: cm-acme-http-solver-set
+  labels: {acme.cert-manager.io/http-domain: "756613453", acme.cert-manager.io/http-token: "1123847839", acme.cert-manager.io/http01-solver: "true"}
+spec:
+  hostnames: [blog.example.com]
+  parentRefs: [{kind: ListenerSet, namespace: team, name: blog}]
+  rules:
+    - matches: [{path: {type: Exact, value: /.well-known/acme-challenge/set}}]
+      backendRefs: [{group: "", kind: Service, name: cm-acme-http-solver-set, namespace: team, port: 80, weight: 1}]`
+
+// testSolverOfSet: the HTTP listener of a new ListenerSet answers the challenge of HTTP-01 before there is a
+// certificate for the HTTPS one.
+func testSolverOfSet(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	createService(t, "team", "cm-acme-http-solver-set")
+	apply(t, fmt.Sprintf(listenerSet, infra, port, haproxytest.FreePort(t)))
+	apply(t, solverOfSet)
+	expectOverHTTP(t, port, "blog.example.com", "/.well-known/acme-challenge/set", 200, "team/cm-acme-http-solver-set")
+	expectOverHTTP(t, port, "blog.example.com", "/", 301, "")
+	testenv.Eventually(t, soon, "the listeners of the ListenerSet", func(ctx context.Context) error {
+		set, err := api.GatewayV1().ListenerSets("team").Get(ctx, "blog", metav1.GetOptions{})
+		if err != nil || len(set.Status.Listeners) != 2 {
+			return errors.Join(err, fmt.Errorf("it has %d listeners", len(set.Status.Listeners)))
+		}
+		return errors.Join(
+			expect(set.Status.Conditions, set.Generation, "Accepted=True"),
+			expect(set.Status.Listeners[0].Conditions, set.Generation, "Accepted=True", "ResolvedRefs=True"),
+			expect(set.Status.Listeners[1].Conditions, set.Generation, "Programmed=False"))
+	})
+	must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "blog", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "cm-acme-http-solver-set", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().ListenerSets("team").Delete(t.Context(), "blog", metav1.DeleteOptions{}))
+	expectOverHTTP(t, port, "blog.example.com", "/", 404, "")
 }
 
 // testTargets: external-dns finds the host of a route, and the address of the Gateway for it, in the way that it
