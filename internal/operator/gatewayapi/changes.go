@@ -203,7 +203,7 @@ func (c *Controller) object(id source.Object) metav1.Object {
 
 func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 	switch id.Kind {
-	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", kindFilter, "BackendTLSPolicy", kindPolicy:
+	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "ListenerSet", kindFilter, "BackendTLSPolicy", kindPolicy:
 		object := c.object(id)
 		c.noteVersion(id, object)
 		return c.index.Change(id, object) && len(seen.newOwn(object)) == 0

@@ -282,7 +282,7 @@ func (f *fixture) spoilAtRandom(random *rand.Rand) string {
 // of. Of those, nothing is translated anew that is as it was.
 func TestEditsAreIncremental(t *testing.T) {
 	const filter = "apiVersion: app.example.com/v1\nkind: RouteFilter\nmetadata: {namespace: web, name: office}\nspec: {filters: [{type: ClientAddress, clientAddress: {allow: [%s]}}]}"
-	makesPlanes := []string{"GatewayClass", "Gateway", "ListenerSet", "ReferenceGrant", "XTelemetryPolicy", source.KindOwn}
+	makesPlanes := []string{"GatewayClass", "Gateway", "ReferenceGrant", "XTelemetryPolicy", source.KindOwn}
 	f := newFixture(t, allKinds+"\n---"+policy+"---\n"+fmt.Sprintf(filter, "10.0.0.0/8")+"\n---\n"+teamService)
 	f.settleAll("all kinds are there")
 	f.program("web", "shop")

@@ -177,7 +177,7 @@ func (r *route) isContested() bool {
 }
 
 // isAllowed reports whether the listeners of a parent are part of a data plane.
-func (p *parent) isAllowed() bool { return p.set == nil || p.allowed }
+func (p *parent) isAllowed() bool { return p != nil && (p.set == nil || p.allowed) }
 
 // isClosed reports whether no route can belong to a listener.
 func (l *listener) isClosed() bool { return l.closed || l.conflict.reason != "" || l.isBeyond() }

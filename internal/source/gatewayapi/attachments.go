@@ -56,7 +56,7 @@ type attached struct {
 	claims map[claim]int
 	// isMoved reports whether there are other claims than in the Result before.
 	isMoved bool
-	// secrets are those of other namespaces that it may use.
+	// secrets are those of other namespaces that it may use, beside those of its listeners.
 	secrets []types.NamespacedName
 }
 
@@ -85,8 +85,14 @@ type Copy struct {
 func (r *Result) Copies() []Copy {
 	var copies []Copy
 	for _, plane := range r.t.planes {
-		for _, from := range plane.secrets {
-			copies = append(copies, Copy{plane.gateway, from, LocalName(plane.parent.Namespace, from.Namespace, from.Name)})
+		add := func(secrets []types.NamespacedName) {
+			for _, from := range secrets {
+				copies = append(copies, Copy{plane.gateway, from, LocalName(plane.parent.Namespace, from.Namespace, from.Name)})
+			}
+		}
+		add(plane.secrets)
+		for _, l := range plane.listeners {
+			add(l.secrets)
 		}
 	}
 	return copies
@@ -95,18 +101,6 @@ func (r *Result) Copies() []Copy {
 // attach notes that a data plane has objects of a resource in a namespace.
 func (p *plane) attach(namespace, resource string) {
 	p.claim(claim{claimResource, namespace, resource})
-}
-
-// attachOther is attach for namespaces other than the data plane's.
-func (p *plane) attachOther(namespace, resource string) {
-	if namespace != p.parent.Namespace {
-		p.attach(namespace, resource)
-	}
-}
-
-// mount notes that the pods need a ConfigMap, which is the copy of one of a namespace, even if its content is wrong.
-func (p *plane) mount(namespace, configMap string) {
-	p.claim(claim{claimConfigMap, namespace, configMap})
 }
 
 // claim notes what a route needs.
@@ -134,6 +128,15 @@ func (p *plane) mountSecret(namespace, name string) string {
 	if namespace != p.parent.Namespace {
 		p.attach(namespace, "referencegrants")
 		p.secrets = append(p.secrets, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return LocalName(p.parent.Namespace, namespace, name)
+}
+
+// mountSecret is mountSecret of the data plane for a certificate of a listener.
+func (l *listener) mountSecret(p *plane, namespace, name string) string {
+	if namespace != p.parent.Namespace {
+		l.claims = append(l.claims, claim{claimResource, namespace, "referencegrants"})
+		l.secrets = append(l.secrets, types.NamespacedName{Namespace: namespace, Name: name})
 	}
 	return LocalName(p.parent.Namespace, namespace, name)
 }

@@ -31,7 +31,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			l.resolved.also(problem.reason, "tls.certificateRefs[%d]: %s", i, problem.message)
 			continue
 		}
-		l.tls.Secrets = append(l.tls.Secrets, plane.mountSecret(namespace, string(ref.Name)))
+		l.tls.Secrets = append(l.tls.Secrets, l.mountSecret(plane, namespace, string(ref.Name)))
 		reported := t.reported(plane, Subject{
 			Reason: appv1.ProblemInvalidCertificateRef, Listener: l.name, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.ListenerReasonInvalidCertificateRef)
@@ -141,8 +141,10 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 			continue
 		}
 		name := LocalName(plane.parent.Namespace, namespace, string(ref.Name))
-		plane.mount(namespace, name)
-		plane.attachOther(namespace, "referencegrants")
+		l.claims = append(l.claims, claim{claimConfigMap, namespace, name})
+		if namespace != plane.parent.Namespace {
+			l.claims = append(l.claims, claim{claimResource, namespace, "referencegrants"})
+		}
 		l.tls.ClientCAs = append(l.tls.ClientCAs, name)
 		reported := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name))
 		l.resolved.alsoReported(reported, fmt.Sprintf("caCertificateRefs[%d]", i))
@@ -191,8 +193,12 @@ func (t *translator) contentProblem(p *plane, reason any, namespace, name string
 
 // reported returns what the proxies of a data plane report about a subject.
 func (t *translator) reported(p *plane, of Subject, reason any) (v verdict) {
-	if t.isMakingPlanes {
-		p.fix(Object{kindReported, p.parent.Namespace, LocalName(p.parent.Namespace, of.Namespace, of.Name)})
+	object := Object{kindReported, p.parent.Namespace, LocalName(p.parent.Namespace, of.Namespace, of.Name)}
+	switch {
+	case t.making != nil:
+		t.making.reports = append(t.making.reports, object)
+	case t.isMakingPlanes:
+		p.fix(object)
 	}
 	if t.Reported == nil {
 		return v

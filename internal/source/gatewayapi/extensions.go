@@ -75,17 +75,19 @@ func (t *translator) addListenerFilters(p *plane) {
 	if p.gateway == nil {
 		return
 	}
-	if t.FiltersUnknown {
-		p.to.Listeners = slices.DeleteFunc(p.to.Listeners, func(l model.Listener) bool { return isForRequests(l.Protocol) })
-	}
+	defer p.list()
 	var problem verdict // the filters of all listeners are the same
 	var all []model.Mount
-	for i := range p.to.Listeners {
-		l := &p.to.Listeners[i]
-		if !isForRequests(l.Protocol) {
+	for _, of := range p.listeners {
+		l := of.made
+		if l == nil || !isForRequests(l.Protocol) {
 			continue
 		}
-		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters); l.Filters == nil {
+		if t.FiltersUnknown {
+			of.made = nil
+			continue
+		}
+		if p.addFilters(of); l.Filters == nil {
 			return
 		}
 		all, problem = l.Filters.Mounts(), verdict{}
@@ -107,6 +109,13 @@ func (t *translator) addListenerFilters(p *plane) {
 		p.resolved.alsoReported(t.mountedProblem(&m, p), kindConfig+": filters")
 	}
 	p.resolved.alsoReported(problem, kindConfig+": filters")
+}
+
+// addFilters adds filters to a listener that is served, if it takes requests.
+func (p *plane) addFilters(l *listener) {
+	if isForRequests(l.made.Protocol) {
+		l.made.Filters = source.ListenerFilters(l.name, p.parent.Namespace, p.filters)
+	}
 }
 
 // fix notes that a data plane depends on an object without routes.

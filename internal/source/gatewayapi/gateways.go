@@ -39,6 +39,12 @@ func (t *translator) addGateways() {
 			parent.listeners = append(parent.listeners, t.newListener(spec, origin(kindGateway, gateway), plane))
 		}
 		plane.listeners = parent.listeners
+		for _, l := range plane.listeners {
+			for _, object := range l.reports {
+				plane.fix(object)
+			}
+			plane.adopt(l, 1)
+		}
 		t.planes, t.parents[plane.parent] = append(t.planes, plane), parent
 	}
 }
@@ -96,43 +102,4 @@ func allowedRoutes(own *appv1.AllowedRoutes) *gatewayv1.AllowedRoutes {
 		allowed.Kinds = append(allowed.Kinds, gatewayv1.RouteGroupKind{Kind: gatewayv1.Kind(kind.Kind)})
 	}
 	return allowed
-}
-
-// addListenerSets adds the listeners of ListenerSets to the data planes of their Gateways.
-func (t *translator) addListenerSets() {
-	for _, set := range sorted(t.ListenerSets) {
-		gateway := t.parents[GatewayOf(set)]
-		if gateway == nil || gateway.plane.gateway == nil {
-			continue
-		}
-		plane := gateway.plane
-		parent := &parent{Parent: SetParent(set.Namespace, set.Name), plane: plane, set: set}
-		parent.allowed = t.allowsSet(plane.gateway, set)
-		for _, entry := range set.Spec.Listeners {
-			l := t.newListener(gatewayv1.Listener(entry), origin(kindListenerSet, set), plane)
-			parent.listeners = append(parent.listeners, l)
-		}
-		if parent.allowed {
-			plane.listeners = append(plane.listeners, parent.listeners...)
-			plane.to.Origins = append(plane.to.Origins, origin(kindListenerSet, set))
-			plane.attach(set.Namespace, "listenersets")
-			t.refuseSet(parent)
-		}
-		plane.sets, t.parents[parent.Parent] = append(plane.sets, parent), parent
-	}
-}
-
-// GatewayOf returns the Gateway of a ListenerSet.
-func GatewayOf(set *gatewayv1.ListenerSet) Parent {
-	ref := set.Spec.ParentRef
-	return ParentOf(gatewayv1.ParentReference{Group: ref.Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}, set.Namespace)
-}
-
-// allowsSet reports whether a Gateway lets a ListenerSet add listeners.
-func (t *translator) allowsSet(gateway *gatewayv1.Gateway, set *gatewayv1.ListenerSet) bool {
-	if gateway.Spec.AllowedListeners == nil || gateway.Spec.AllowedListeners.Namespaces == nil {
-		return false
-	}
-	namespaces := gateway.Spec.AllowedListeners.Namespaces
-	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromNone), namespaces.Selector, gateway.Namespace, set.Namespace)
 }

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -15,7 +16,8 @@ import (
 
 // Index holds objects, and what they were translated to. An edit of a route, a RouteFilter, a policy or a Service costs
 // what it changes, and so does a report: the routes that refer to it are translated again, and those of their Service
-// ports get their policies again.
+// ports get their policies again. So does one of a ListenerSet that changes no other listeners, and whose certificates
+// pods have room for.
 // Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
 // makes of the same objects.
 type Index struct {
@@ -151,13 +153,15 @@ func (x *Index) Change(id Object, object metav1.Object) bool {
 	case id.Kind == kindBackendPolicy:
 		x.BackendPolicies = changed(x.BackendPolicies, id, object, x.touchTargets)
 		x.indexPolicies()
+	case id.Kind == kindListenerSet:
+		x.ListenerSets = changed(x.ListenerSets, id, object, func(*gatewayv1.ListenerSet) { x.touched[id] = true })
 	default:
 		return false
 	}
 	return true
 }
 
-// changed returns the policies of a kind with a new one, in the order of precedence; nil: it is gone. It calls touch
+// changed returns the objects of a kind with a new one, in the order of precedence; nil: it is gone. It calls touch
 // for what it was and is.
 func changed[P metav1.Object](all []P, id Object, object metav1.Object, touch func(P)) []P {
 	var others []P
@@ -226,6 +230,7 @@ func (x *Index) Result() *Result {
 // update translates what changed.
 func (x *Index) update() Changes {
 	x.changes = Changes{Objects: map[Object]bool{}}
+	sets := x.touchedSets()
 	for object := range x.touched {
 		x.touchPolicies(object)
 		for r := range x.dependents[object] {
@@ -246,6 +251,10 @@ func (x *Index) update() Changes {
 			added = append(added, x.translate(id, object))
 		}
 	}
+	for _, id := range sets {
+		x.changes.Objects[id] = true
+		x.isNew = x.isNew || !x.changeSet(id)
+	}
 	slices.SortFunc(added, (*route).compare)
 	for _, r := range added {
 		x.add(r)
@@ -264,6 +273,23 @@ func (x *Index) update() Changes {
 	clear(x.touched)
 	x.isNew = false
 	return x.changes
+}
+
+// touchedSets returns the ListenerSets that may be others, sorted. Their routes are touched, too.
+func (x *Index) touchedSets() []Object {
+	sets := map[Object]bool{}
+	for object := range x.touched {
+		if object.Kind == kindListenerSet {
+			sets[object] = true
+		}
+		maps.Copy(sets, x.sets[object])
+	}
+	for set := range sets {
+		x.touched[set] = true
+	}
+	return slices.SortedFunc(maps.Keys(sets), func(a, b Object) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // add adds a route. It belongs to data planes at once, unless these are made anew.
@@ -313,6 +339,7 @@ func (x *Index) noteParents(r *route) {
 func (x *Index) makePlanes() {
 	t := &x.translator
 	t.planes, t.parents, t.uses, t.changes.Places = nil, map[Parent]*parent{}, map[Object]*usage{}, true
+	t.sets = map[Object]map[Object]bool{}
 	t.changes.NewPlanes, t.isMakingPlanes = true, true
 	t.addClasses()
 	t.addGateways()

@@ -196,7 +196,7 @@ func TestWatchedKindsAreIncremental(t *testing.T) {
 	index := gatewayapi.NewIndex(gatewayapi.Objects{})
 	for _, resource := range gatewayapi.WatchedResources {
 		id := gatewayapi.Object{Kind: gatewayapi.KindOf(resource), Namespace: "a", Name: "b"}
-		if want := resource != "listenersets" && resource != "referencegrants"; index.Change(id, nil) != want {
+		if want := resource != "referencegrants"; index.Change(id, nil) != want {
 			t.Errorf("Change takes an object of %s: %t", resource, !want)
 		}
 	}
@@ -276,6 +276,9 @@ func (w *edited) compareChanges(t *testing.T, what string, changes gatewayapi.Ch
 				t.Errorf("after %s, the changes do not name %+v", what, id)
 			}
 		}
+	}
+	if !changes.NewPlanes && !reflect.DeepEqual(before.DataPlanes(), after.DataPlanes()) {
+		t.Errorf("after %s, the changes do not tell that the data planes are others", what)
 	}
 	for parent := range before.Planes {
 		served := slices.Concat(gatewayapi.WatchedResources, []string{"gateways"})

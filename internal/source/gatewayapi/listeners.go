@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -35,6 +36,13 @@ type listener struct {
 	taken, wanted hostnamesByKind
 	attached      int32
 	tls           *model.ListenerTLS
+	// claims are what it needs of the pods, secrets those of its certificates that are in other namespaces, and reports the
+	// objects that proxies may report something about.
+	claims  []claim
+	secrets []types.NamespacedName
+	reports []Object
+	// made is what the model has of it, nil if it is not served.
+	made *model.Listener
 	// plane is its data plane, and order its place there.
 	plane *plane
 	order int
@@ -136,6 +144,8 @@ var kindsOf = map[gatewayv1.ProtocolType][]gatewayv1.Kind{
 // newListener returns a listener with everything that depends on it alone.
 func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, plane *plane) *listener {
 	l := &listener{Listener: spec, owner: owner, name: listenerName(owner, string(spec.Name))}
+	t.making = l
+	defer func() { t.making = nil }()
 	known := kindsOf[spec.Protocol]
 	if known == nil {
 		l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %s is not spoken: use HTTP, HTTPS, TLS or TCP", spec.Protocol)
@@ -199,6 +209,7 @@ func (l *listener) setKinds(known []gatewayv1.Kind) {
 func (p *plane) resolveConflicts() {
 	for i, l := range p.listeners {
 		l.plane, l.order = p, i
+		p.places.add(l, 1)
 	}
 	kept := rivals{}
 	hasConflict := func(l *listener) bool { return l.conflict.reason != "" }
@@ -297,43 +308,51 @@ func (p *plane) addListeners(maxCertificates int) {
 	if p.gateway == nil {
 		return
 	}
-	ports, mounted := map[int32]bool{}, map[string]bool{}
+	p.atPorts, p.mounted = map[int32]int{}, map[string]int{}
 	for _, l := range p.listeners {
-		if len(ports) == maxPorts && !ports[l.Port] {
+		if len(p.atPorts) == maxPorts && p.atPorts[l.Port] == 0 {
+			p.isFull = true
 			l.accepted.no(gatewayv1.ListenerReasonPortUnavailable, "a Gateway has at most %d ports, with those of its ListenerSets", maxPorts)
 		}
-		if !l.isServed() {
-			continue
+		if l.isServed() {
+			p.addListener(l, maxCertificates)
 		}
-		ports[l.Port] = true
-		if l.tls != nil {
-			l.mount(mounted, maxCertificates)
-			l.tls.MinVersion, l.tls.HSTS = source.TLSSettings(p.tls)
-			if l.Protocol != gatewayv1.HTTPSProtocolType {
-				l.tls.HSTS = ""
-			}
-		}
-		p.to.Listeners = append(p.to.Listeners, model.Listener{
-			Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
-		})
 	}
 }
 
-// mount adds the certificates of a listener to those that pods mount, at most so many. It leaves out the others.
-func (l *listener) mount(mounted map[string]bool, most int) {
+// addListener makes what the model has of a listener that is served.
+func (p *plane) addListener(l *listener, maxCertificates int) {
+	p.atPorts[l.Port]++
+	if l.tls != nil {
+		p.mountCertificates(l, maxCertificates)
+		l.tls.MinVersion, l.tls.HSTS = source.TLSSettings(p.tls)
+		if l.Protocol != gatewayv1.HTTPSProtocolType {
+			l.tls.HSTS = ""
+		}
+	}
+	l.made = &model.Listener{
+		Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
+	}
+}
+
+// mountCertificates adds the certificates of a listener to those that pods mount, at most so many. It leaves out the
+// others.
+func (p *plane) mountCertificates(l *listener, most int) {
 	if most == 0 {
 		return
 	}
 	wanted := len(l.tls.Secrets)
 	l.tls.Secrets = slices.DeleteFunc(l.tls.Secrets, func(name string) bool {
-		if len(mounted) < most {
-			mounted[name] = true
+		if len(p.mounted) == most && p.mounted[name] == 0 {
+			return true
 		}
-		return !mounted[name]
+		p.mounted[name]++
+		return false
 	})
 	if len(l.tls.Secrets) == wanted {
 		return
 	}
+	p.isFull = true
 	l.resolved.also(gatewayv1.ListenerReasonInvalidCertificateRef,
 		"tls.certificateRefs: the pods of a Gateway mount at most %d certificates, with those of its ListenerSets: use another Gateway", most)
 	if len(l.tls.Secrets) == 0 {

@@ -218,7 +218,11 @@ type translator struct {
 	// translating is the route that is translated now, and isMakingPlanes reports whether data planes are made.
 	translating    *route
 	isMakingPlanes bool
-	filters        map[Object]*appv1.RouteFilter
+	// making is the listener that is made now.
+	making *listener
+	// sets are those ListenerSets whose listeners depend on what proxies report of an object.
+	sets    map[Object]map[Object]bool
+	filters map[Object]*appv1.RouteFilter
 	// tlsPolicies and settings are the BackendTLSPolicies and BackendPolicies.
 	tlsPolicies policies[*gatewayv1.BackendTLSPolicy]
 	settings    policies[*appv1.BackendPolicy]
@@ -262,6 +266,12 @@ type plane struct {
 	// routes, by their keys.
 	ownProblems, policyProblems []model.Problem
 	problems                    map[string][]model.Problem
+	// places are those of its listeners. atPorts are the ports of those that are served, and mounted the certificates of
+	// these, with how often. isFull says that listeners are left out, as there are too many ports or certificates.
+	places  places
+	atPorts map[int32]int
+	mounted map[string]int
+	isFull  bool
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
 	// telemetry are the policies for its traces, in the order of precedence.

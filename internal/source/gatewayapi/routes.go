@@ -61,6 +61,11 @@ func newRoute(object metav1.Object, kind string) *route {
 		Object: object, id: idOf(kind, object), kind: kind, name: object.GetNamespace() + "/" + object.GetName(),
 		parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}, models: map[Parent]*model.Route{},
 	}
+	for _, ref := range spec.ParentRefs {
+		if of := ParentOf(ref, object.GetNamespace()); of.Kind == kindListenerSet {
+			r.dependsOn = append(r.dependsOn, Object{kindListenerSet, of.Namespace, of.Name})
+		}
+	}
 	r.key = keyOf(kind, object)
 	return r
 }

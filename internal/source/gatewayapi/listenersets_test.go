@@ -1,0 +1,195 @@
+package gatewayapi_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/source/gatewayapi"
+	"gateway/internal/testtier"
+)
+
+// teams are ListenerSets of teams, and routes at them, that change at random.
+type teams struct {
+	*rand.Rand
+	objects  gatewayapi.Objects
+	sets     map[int]*gatewayv1.ListenerSet
+	routes   map[int]*gatewayv1.HTTPRoute
+	reported map[gatewayapi.Subject]bool
+	edits    int64
+}
+
+const mostSets = 12
+
+// at returns the objects that there are.
+func (w *teams) at() gatewayapi.Objects {
+	objects := w.objects
+	for i := range mostSets {
+		if w.sets[i] != nil {
+			objects.Add(w.sets[i])
+		}
+		if w.routes[i] != nil {
+			objects.Add(w.routes[i])
+		}
+	}
+	return objects
+}
+
+func (w *teams) named(i int) metav1.ObjectMeta {
+	w.edits++
+	name := fmt.Sprint("site-", i)
+	return metav1.ObjectMeta{Namespace: fmt.Sprint("team-", i%3), Name: name, UID: types.UID(name), Generation: w.edits}
+}
+
+// set returns a ListenerSet, in which a few listeners conflict with others or ask for more than there may be.
+func (w *teams) set(i int) *gatewayv1.ListenerSet {
+	set := &gatewayv1.ListenerSet{ObjectMeta: w.named(i)}
+	set.Spec.ParentRef = gatewayv1.ParentGatewayReference{Namespace: ptr.To(gatewayv1.Namespace("infra")), Name: "shared"}
+	if w.IntN(12) == 0 {
+		set.Spec.ParentRef.Name = gatewayv1.ObjectName([]string{"other", "nobody's"}[w.IntN(2)])
+	}
+	for j := range 1 + w.IntN(3) {
+		l := gatewayv1.ListenerEntry{
+			Name: gatewayv1.SectionName(fmt.Sprint("host-", j)), Port: 443, Protocol: gatewayv1.HTTPSProtocolType,
+			Hostname: ptr.To(gatewayv1.Hostname(fmt.Sprintf("h%d.site-%d.example.com", w.IntN(3), i))),
+			TLS:      &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{{Name: gatewayv1.ObjectName(fmt.Sprint("tls-", w.IntN(4)))}}},
+		}
+		switch w.IntN(20) {
+		case 0:
+			l.Hostname = ptr.To(gatewayv1.Hostname("shared.example.com"))
+		case 1:
+			l.Port = gatewayv1.PortNumber(1000 + w.IntN(4))
+		case 2:
+			l.Protocol, l.TLS = gatewayv1.HTTPProtocolType, nil
+		case 3:
+			l.Protocol, l.TLS.Mode, l.TLS.CertificateRefs = gatewayv1.TLSProtocolType, ptr.To(gatewayv1.TLSModePassthrough), nil
+		case 4:
+			l.TLS.CertificateRefs[0].Namespace = ptr.To(gatewayv1.Namespace("granting"))
+		case 5:
+			from := gatewayv1.NamespacesFromSelector
+			l.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &from, Selector: &metav1.LabelSelector{}}}
+		}
+		set.Spec.Listeners = append(set.Spec.Listeners, l)
+	}
+	return set
+}
+
+func (w *teams) route(i int) *gatewayv1.HTTPRoute {
+	route := &gatewayv1.HTTPRoute{ObjectMeta: w.named(i)}
+	route.Spec.ParentRefs = []gatewayv1.ParentReference{{Kind: ptr.To(gatewayv1.Kind("ListenerSet")), Name: gatewayv1.ObjectName(route.Name)}}
+	if w.IntN(4) == 0 {
+		route.Spec.Hostnames = []gatewayv1.Hostname{gatewayv1.Hostname(fmt.Sprintf("h%d.site-%d.example.com", w.IntN(3), i))}
+	}
+	return route
+}
+
+// edit makes a random edit, and lets an index know.
+func (w *teams) edit(x *gatewayapi.Index) string {
+	i := w.IntN(mostSets)
+	id := gatewayapi.Object{Kind: "ListenerSet", Namespace: fmt.Sprint("team-", i%3), Name: fmt.Sprint("site-", i)}
+	switch n := w.IntN(8); {
+	case n == 0 && w.sets[i] != nil:
+		delete(w.sets, i)
+		x.Change(id, nil)
+		return fmt.Sprint("no set ", i)
+	case n == 1:
+		w.routes[i], id.Kind = w.route(i), "HTTPRoute"
+		x.Change(id, w.routes[i])
+		return fmt.Sprint("route ", i)
+	case n == 2:
+		delete(w.routes, i)
+		id.Kind = "HTTPRoute"
+		x.Change(id, nil)
+		return fmt.Sprint("no route ", i)
+	case n == 3 && len(w.reported) > 0:
+		all := slices.SortedFunc(maps.Keys(w.reported), func(a, b gatewayapi.Subject) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		of := all[w.IntN(len(all))]
+		w.reported[of] = !w.reported[of]
+		x.ChangeReported(of.Plane.Namespace, gatewayapi.LocalName(of.Plane.Namespace, of.Namespace, of.Name))
+		return fmt.Sprintf("a report of %+v", of)
+	}
+	w.sets[i] = w.set(i)
+	x.Change(id, w.sets[i])
+	return fmt.Sprintf("set %d: %+v", i, w.sets[i].Spec)
+}
+
+// TestSetsChangeOneByOne: after random edits of ListenerSets, an index has what a translation of all objects has. Most
+// edits are not about the statuses of other ListenerSets.
+func TestSetsChangeOneByOne(t *testing.T) {
+	t.Parallel()
+	for n := range 6 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			w := &teams{
+				Rand: rand.New(rand.NewPCG(testtier.Seed(t), uint64(n))), objects: withSets(0), sets: map[int]*gatewayv1.ListenerSet{},
+				routes: map[int]*gatewayv1.HTTPRoute{}, reported: map[gatewayapi.Subject]bool{},
+			}
+			w.objects.MaxCertificates = []int{0, 6, 100}[n%3]
+			if n >= 3 {
+				w.objects.ListenerFilters.MaxRequestBytes = ptr.To[int64](1)
+			}
+			if n%2 == 1 {
+				w.objects.Hostnames = &appv1.AllowedHostnames{Ownership: appv1.HostnameOwnershipFirst}
+			}
+			if n == 4 {
+				w.objects.Hostnames = &appv1.AllowedHostnames{Rules: []appv1.HostnameRule{{Hostnames: []appv1.HostnamePattern{"*.example.com"}}}}
+			}
+			other := w.objects.Gateways[0].DeepCopy()
+			other.Name = "other"
+			w.objects.Gateways = append(w.objects.Gateways, other)
+			w.objects.Namespaces = nil
+			w.objects.Grants = []*gatewayv1.ReferenceGrant{{ObjectMeta: metav1.ObjectMeta{Namespace: "granting", Name: "g"}, Spec: gatewayv1.ReferenceGrantSpec{
+				From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "ListenerSet", Namespace: "team-1"}},
+				To:   []gatewayv1.ReferenceGrantTo{{Kind: "Secret"}},
+			}}}
+			w.objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
+				if of.Reason == appv1.ProblemInvalidCertificateRef {
+					w.reported[of] = w.reported[of]
+				}
+				if w.reported[of] {
+					return gatewayapi.Report{Problem: "it is missing"}
+				}
+				return gatewayapi.Report{}
+			}
+			index := gatewayapi.NewIndex(w.at())
+			index.Result()
+			before, alone := gatewayapi.Translate(w.at()), 0
+			e := &edited{there: map[gatewayapi.Object]metav1.Object{}}
+			for m := range 6 * edits {
+				what := fmt.Sprintf("edit %d, %s", m, w.edit(index))
+				got, want := index.Result(), gatewayapi.Translate(w.at())
+				compareResults(t, what, got, want)
+				clear(e.there)
+				all := w.at()
+				all.Each(func(kind string, object metav1.Object) {
+					e.there[gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}] = object
+				})
+				e.compareChanges(t, what, got.Changes, before, want)
+				if before = want; t.Failed() {
+					return
+				}
+				sets := 0
+				for id := range maps.Keys(got.Objects) {
+					if id.Kind == "ListenerSet" {
+						sets++
+					}
+				}
+				if got.NewPlanes && sets == 1 {
+					alone++
+				}
+			}
+			if alone < edits/6 && w.objects.MaxCertificates != 6 {
+				t.Errorf("of %d edits, %d changed one ListenerSet alone", 6*edits, alone)
+			}
+		})
+	}
+}
