@@ -17,19 +17,23 @@ import (
 //go:embed chart
 var chartFiles embed.FS
 
-// options are files of artifacts that the chart has if a value says so.
+// options are files of artifacts that the chart has if values say so.
 var options = map[string][]string{
-	"networkPolicy":           {"network-policies/operator.yaml"},
-	"gatewayClass":            {"gateway-api/gatewayclass.yaml"},
-	"monitoring":              {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
-	"clusterWatch.namespaces": {"cluster-watch/role.yaml"},
+	".Values.networkPolicy":           {"network-policies/operator.yaml"},
+	".Values.gatewayClass":            {"gateway-api/gatewayclass.yaml"},
+	".Values.monitoring":              {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
+	".Values.clusterWatch.namespaces": {"cluster-watch/role.yaml"},
+	".Values.keyServer.enabled":       {"key-server/key-server.yaml", "key-server/secrets.yaml"},
+
+	"and .Values.keyServer.enabled (not .Values.keyServer.namespaces)": {"key-server/all-namespaces.yaml"},
+	"and .Values.keyServer.enabled .Values.networkPolicy":              {"network-policies/key-server.yaml"},
 }
 
 // values are what the chart's values are by default.
 type values struct {
 	Version, AppVersion, Image, HAProxyImage string
 	Replicas                                 int64
-	Resources, Affinity                      string
+	Resources, Affinity, KeyServerResources  string
 }
 
 // writeChart writes the chart, with the objects of the files as templates.
@@ -71,7 +75,7 @@ func (r *release) writeChart(files []file) error {
 	return nil
 }
 
-// writeTemplate writes the objects of a file as a template. It is for the value named option alone, if there is one.
+// writeTemplate writes the objects of a file as a template. It is for the values of option alone, if there is one.
 func (r *release) writeTemplate(f file, option string, defaults *values) error {
 	objects, err := f.objects()
 	if err != nil {
@@ -106,7 +110,7 @@ func objectTemplate(object map[string]any, option string, defaults *values) (str
 	}
 	switch u.GetKind() {
 	case "CustomResourceDefinition":
-		option = "crds"
+		option = ".Values.crds"
 		annotations := u.GetAnnotations()
 		annotations["helm.sh/resource-policy"] = "keep" // or else helm uninstall would delete all Gateways
 		u.SetAnnotations(annotations)
@@ -120,6 +124,10 @@ func objectTemplate(object map[string]any, option string, defaults *values) (str
 		}
 		object["subjects"] = subjects
 	case "Deployment":
+		parametrize := parametrizeOperator
+		if u.GetName() == keyServer {
+			parametrize = parametrizeKeyServer
+		}
 		if err := parametrize(object, defaults); err != nil {
 			return "", err
 		}
@@ -133,7 +141,7 @@ func objectTemplate(object map[string]any, option string, defaults *values) (str
 		text = imageVariable + "\n" + text
 	}
 	if option != "" {
-		text = "{{- if .Values." + option + " }}\n" + text + "{{- end }}\n"
+		text = "{{- if " + option + " }}\n" + text + "{{- end }}\n"
 	}
 	return text, nil
 }

@@ -26,6 +26,9 @@ var functions = template.FuncMap{
 	"nindent": func(n int, text string) string {
 		return "\n" + strings.Repeat(" ", n) + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
 	},
+	"join": func(separator string, values []any) string {
+		return strings.Trim(strings.ReplaceAll(fmt.Sprint(values), " ", separator), "[]")
+	},
 	"quote": func(value any) string { return fmt.Sprintf("%q", fmt.Sprint(value)) },
 	"toYaml": func(value any) (string, error) {
 		raw, err := yaml.Marshal(value)
@@ -170,5 +173,52 @@ func TestVersionIsChecked(t *testing.T) {
 		if err := r.make(); err == nil {
 			t.Errorf("%q is taken for a version", version)
 		}
+	}
+}
+
+// TestKeyServer: the chart has the key server as artifacts have it, and tells the operator of it.
+func TestKeyServer(t *testing.T) {
+	dir := makeRelease(t)
+	without := render(t, dir, "")
+	tests := map[string]struct {
+		values, arguments string
+		more              []string
+	}{
+		"all namespaces": {"keyServer: {enabled: true, resources: {}}", "-logtostderr", []string{
+			"ClusterRole gateway-key-server", "ClusterRole gateway-key-server-secrets", "ClusterRoleBinding gateway-key-server",
+			"ClusterRoleBinding gateway-key-server-secrets", "Deployment gateway-key-server", "PodDisruptionBudget gateway-key-server",
+			"Role gateway-key-server", "RoleBinding gateway-key-server", "Service gateway-key-server", "ServiceAccount gateway-key-server",
+		}},
+		"two namespaces": {"keyServer: {enabled: true, namespaces: [shop, web], resources: {}}\nnetworkPolicy: true", "-logtostderr -namespaces=shop,web", []string{
+			"ClusterRole gateway-key-server", "ClusterRole gateway-key-server-secrets", "ClusterRoleBinding gateway-key-server",
+			"Deployment gateway-key-server", "NetworkPolicy gateway-key-server", "NetworkPolicy gateway-operator",
+			"PodDisruptionBudget gateway-key-server", "Role gateway-key-server", "RoleBinding gateway-key-server",
+			"Service gateway-key-server", "ServiceAccount gateway-key-server",
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := render(t, dir, test.values)
+			var more []string
+			for name := range got {
+				if without[name] == nil {
+					more = append(more, name)
+				}
+			}
+			if slices.Sort(more); !slices.Equal(more, test.more) {
+				t.Errorf("the chart has more: %q", more)
+			}
+			arguments := func(name string) string {
+				containers, _, err := unstructured.NestedSlice(got["Deployment "+name], "spec", "template", "spec", "containers")
+				must(t, err)
+				return strings.Trim(fmt.Sprint(containers[0].(map[string]any)["args"]), "[]")
+			}
+			if got := arguments(keyServer); got != test.arguments {
+				t.Errorf("the key server has %s, want %s", got, test.arguments)
+			}
+			if got := arguments("gateway-operator"); !strings.Contains(got, " -key-server=gateway-key-server.gateway-system.svc:8443") {
+				t.Errorf("the operator has %s", got)
+			}
+		})
 	}
 }
