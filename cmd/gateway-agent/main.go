@@ -91,6 +91,7 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.wafSocket, "waf-socket", proxypod.WAFSocket,
 		"`file` of the socket where HAProxy, not the agent, asks gateway-waf about requests, if it runs in this pod")
 	flags.BoolVar(&o.mounts.Keys, "keys", false, "gateway-keys runs in this pod, even without -secret and -users")
+	flags.BoolVar(&o.mounts.KeyServer, "key-server", false, "gateway-keys has Secrets and ConfigMaps from a key server: it knows which there are, in place of -secret, -users and -configmap")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("users", "`name` of a Secret with users, API keys or keys of sessions that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))

@@ -1,13 +1,14 @@
 // Command gateway-keys runs in a proxy pod beside HAProxy. It passes certificates on, with their keys to HAProxy
 // and without to the agent, if the two fit. It tells HAProxy whether users may log in, which hashes of API keys there
 // are, and the keys of sessions. It connects to endpoints whose certificates HAProxy cannot verify.
-// It needs no API server.
+// It needs no API server. It may ask a key server for Secrets and ConfigMaps.
 package main
 
 import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/keystream"
 	"gateway/internal/logging"
 	"gateway/internal/passwords"
 	"gateway/internal/program"
@@ -34,6 +36,8 @@ type keys struct {
 	// haproxy is where HAProxy is told of certificates. users and relay are where HAProxy connects to, to ask about users
 	// and to reach endpoints; "": it does not.
 	haproxy, users, relay string
+	// server is where Secrets and ConfigMaps are, if kubelet does not mount them.
+	server keystream.Client
 }
 
 func (k *keys) program() program.Program {
@@ -46,7 +50,11 @@ const usage = "gateway-keys passes the certificates of a proxy pod on once HAPro
 
 // run passes on what Secrets hold, and serves HAProxy, until ctx ends.
 func (k *keys) run(ctx context.Context) error {
-	logging.Infof("Passing on what is in %s", k.Secrets)
+	from := k.Secrets
+	if k.Server != nil {
+		from = k.Server.Address
+	}
+	logging.Infof("Passing on what is in %s", from)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -74,7 +82,13 @@ func (k *keys) run(ctx context.Context) error {
 }
 
 func (k *keys) flags(flags *flag.FlagSet) {
-	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys, SECRET/session-keys and SECRET/issuer")
+	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys, SECRET/session-keys and SECRET/issuer; "+
+		"with -key-server, where to keep what came from there, but certificates")
+	flags.StringVar(&k.server.Address, "key-server", "", "`host:port` of the gateway-key-server that has Secrets and ConfigMaps; empty: kubelet mounts them")
+	flags.StringVar(&k.server.TokenFile, "key-server-token", "", "`file` with the token for -key-server")
+	flags.StringVar(&k.server.AuthorityFile, "key-server-ca", "", "`file` with the certificates that the certificate of -key-server is verified with")
+	flags.StringVar(&k.Logins, "logins-dir", "", "`directory` for gateway-login, with -key-server: SECRET/session-keys, SECRET/client-secret and SECRET/issuer")
+	flags.StringVar(&k.Authorities, "authorities-dir", "", "`directory` for ConfigMaps, with -key-server: CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks and CONFIGMAP/rules.conf")
 	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate, API keys in "+certificates.APIKeysMap+", and keys of sessions in "+certificates.SessionKeysMap)
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` for the inventory that the agent reads: what there is, without keys, and what is wrong with it")
@@ -93,6 +107,16 @@ func (k *keys) check() error {
 		return errors.New("-certificates-dir is missing: where the agent looks for certificates")
 	case k.haproxy == "":
 		return errors.New("-haproxy-socket is missing: where HAProxy is asked about certificates")
+	}
+	if k.server.Address != "" {
+		k.Server = &k.server
+		for _, needed := range []struct{ flag, value string }{
+			{"key-server-token", k.server.TokenFile}, {"key-server-ca", k.server.AuthorityFile}, {"logins-dir", k.Logins}, {"authorities-dir", k.Authorities},
+		} {
+			if needed.value == "" {
+				return fmt.Errorf("-%s is missing: -key-server needs it", needed.flag)
+			}
+		}
 	}
 	k.Pairs = filepath.Clean(k.Pairs) // the files have the names that they have in HAProxy's configuration
 	k.HAProxy = runtime.NewWorker(k.haproxy)

@@ -14,13 +14,15 @@ func TestParse(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"all that is needed":   {all, ""},
-		"no Secrets":           {all[1:], "-secrets-dir is missing"},
-		"nothing for HAProxy":  {slices.Delete(slices.Clone(all), 1, 2), "-pairs-dir is missing"},
-		"nothing for an agent": {slices.Delete(slices.Clone(all), 2, 3), "-certificates-dir is missing"},
-		"no HAProxy":           {all[:3], "-haproxy-socket is missing"},
-		"an argument too many": {append(all, "shop"), `unexpected argument "shop"`},
-		"an unknown flag":      {[]string{"-secret-dir=/secrets"}, "-secret-dir"},
+		"all that is needed":                    {all, ""},
+		"no Secrets":                            {all[1:], "-secrets-dir is missing"},
+		"nothing for HAProxy":                   {slices.Delete(slices.Clone(all), 1, 2), "-pairs-dir is missing"},
+		"nothing for an agent":                  {slices.Delete(slices.Clone(all), 2, 3), "-certificates-dir is missing"},
+		"no HAProxy":                            {all[:3], "-haproxy-socket is missing"},
+		"a key server, no token":                {append(all, "-key-server=keys:8443"), "-key-server-token is missing: -key-server needs it"},
+		"a key server, no place for ConfigMaps": {append(all, "-key-server=keys:8443", "-key-server-token=/t", "-key-server-ca=/c", "-logins-dir=/l"), "-authorities-dir is missing"},
+		"an argument too many":                  {append(all, "shop"), `unexpected argument "shop"`},
+		"an unknown flag":                       {[]string{"-secret-dir=/secrets"}, "-secret-dir"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -296,8 +296,7 @@ func (a *Agent) reportState() {
 	}
 	// Who waits for a generation waits for all of it.
 	if r.unmounted != "" && len(problems) == 0 {
-		problems = append(problems, a.newGatewayProblem(live, appv1.ProblemAwaitingReplacement,
-			r.unmounted+" is not mounted: this pod waits to be replaced by one that mounts it"))
+		problems = append(problems, a.newGatewayProblem(live, appv1.ProblemAwaitingReplacement, r.unmounted+a.options.Mounts.missing()))
 	}
 	a.report.set(appv1.GatewayProxyStatus{
 		Gateway: appv1.ProxiedGateway{UID: a.inputs.uid}, ObservedGeneration: complete.generation(),

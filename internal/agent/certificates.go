@@ -36,11 +36,23 @@ type Mounts struct {
 // HasKeys reports whether gateway-keys runs in this pod.
 func (m *Mounts) HasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 || m.Keys || m.KeyServer }
 
+// missing says why something is not there.
+func (m *Mounts) missing() string {
+	if m.KeyServer {
+		return " has not come from the key server yet"
+	}
+	return " is not mounted: this pod waits to be replaced by one that mounts it"
+}
+
 const (
 	// maxReads bounds how often files are read while they are being changed.
 	maxReads = 3
 	// followInterval is how often the inventory is looked at.
 	followInterval = 25 * time.Millisecond
+	// silentTime is how long HAProxy waits to start with all certificates that a key server has, and unknownTime how long
+	// one may say nothing of an object before that is a problem.
+	silentTime  = 15 * time.Second
+	unknownTime = 5 * time.Second
 )
 
 // mountReader caches what is known of Secrets and ConfigMaps.
@@ -54,16 +66,18 @@ type mountReader struct {
 	version string
 	// rules are those of ConfigMaps.
 	rules map[string]string
+	// begin is when this began.
+	begin time.Time
 }
 
 func newMountReader(mounts Mounts) *mountReader {
-	r := &mountReader{mounts: mounts, shown: journal.Reader[inventory.Entry]{Path: filepath.Join(mounts.CertificatesDir, inventory.File)}, rules: map[string]string{}}
+	r := &mountReader{mounts: mounts, shown: journal.Reader[inventory.Entry]{Path: filepath.Join(mounts.CertificatesDir, inventory.File)}, rules: map[string]string{}, begin: time.Now()}
 	r.files = mounted{
 		hasKeys: mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[string]map[string]string{}, issuers: map[string][]byte{},
 		authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}, ruleSets: map[string]string{},
 	}
-	if !mounts.KeyServer {
-		r.files.only = &r.mounts
+	if r.files.unknown = map[string]time.Time{}; !mounts.KeyServer {
+		r.files.only, r.files.unknown = &r.mounts, nil
 	}
 	r.look()
 	return r
@@ -88,6 +102,7 @@ func (r *mountReader) readInventory() (isNew bool) {
 	anew, err := r.shown.Changes(func(key string, entry *inventory.Entry) {
 		isNew = true
 		secret, configMap := inventory.Parse(key)
+		delete(r.files.unknown, key)
 		switch {
 		case key == inventory.Status:
 			r.status = entry
@@ -224,6 +239,11 @@ func (r *mountReader) authority(configMap string) authorityFile {
 // isAwaited reports whether gateway-keys has not yet passed on its certificates.
 func (r *mountReader) isAwaited() bool {
 	return r.mounts.HasKeys() && (r.status == nil || r.status.Asks)
+}
+
+// isSilent reports whether HAProxy need not start yet, as gateway-keys may soon have everything from its key server.
+func (r *mountReader) isSilent(now time.Time) bool {
+	return r.mounts.KeyServer && r.status == nil && now.Sub(r.begin) < silentTime
 }
 
 // readMounted returns the content of a file, or what is wrong with its Secret or ConfigMap.

@@ -13,6 +13,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/inventory"
 	"gateway/internal/jwks"
+	"gateway/internal/keystream"
 	"gateway/internal/login"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
@@ -91,7 +92,9 @@ func namesWithin(hostname string, names []string) ([]string, bool) {
 // mounted is what is known of Secrets and ConfigMaps, by their names.
 type mounted struct {
 	// only are those that are mounted, whether they exist or not; nil: all of which anything is known.
-	only         *Mounts
+	only *Mounts
+	// unknown is since when what is wanted has been unknown, by its key in the inventory; nil: it never becomes known.
+	unknown      map[string]time.Time
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
 	keySets      map[string]keySetFile
@@ -241,7 +244,7 @@ func (c *collector) untaken(listener string, names []string, kind x509.PublicKey
 func (c *collector) certificate(listener *routing.Listener, secret string) {
 	file, ok := c.files.certificate(secret)
 	if !ok {
-		c.notMounted(kindSecret, secret)
+		c.unknown(listener.Name, kindSecret, secret)
 		return
 	}
 	problem := c.problemOf(&file)
@@ -262,7 +265,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 func (c *collector) certificateForBackends(secret string) {
 	file, ok := c.files.certificate(secret)
 	if !ok {
-		c.notMounted(kindSecret, secret)
+		c.unknown("", kindSecret, secret)
 		return
 	}
 	c.backendCertificate = c.isUsable("", secret, &file, c.problemOf(&file))
@@ -305,7 +308,7 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 	file, ok := c.files.authorities[configMap]
 	switch {
 	case !ok:
-		c.notMounted(kindConfigMap, configMap)
+		c.unknown(listener, kindConfigMap, configMap)
 		return false
 	case file.problem != "":
 		c.problem(listener, kindConfigMap, configMap, file.problem)
@@ -325,7 +328,7 @@ func (c *collector) users(file model.SecretFile) {
 	file.Issuer = ""
 	problem, ok := c.files.usersOf(file)
 	if !ok {
-		c.notMounted(kindSecret, file.Secret)
+		c.unknown("", kindSecret, file.Secret)
 		return
 	}
 	problems := []string{problem}
@@ -340,7 +343,21 @@ func (c *collector) users(file model.SecretFile) {
 	}
 }
 
-func (c *collector) notMounted(kind, name string) {
+// unknown notes that nothing is known of an object. That is a problem once it takes too long.
+func (c *collector) unknown(listener, kind, name string) {
+	if c.files.unknown != nil {
+		key := keystream.Key(kind, name)
+		since, ok := c.files.unknown[key]
+		if !ok {
+			since, c.files.unknown[key] = c.now, c.now
+		}
+		if until := since.Add(unknownTime); c.now.Before(until) {
+			c.changesAt(until)
+		} else {
+			c.problem(listener, kind, name, "the key server has not told of it")
+			return
+		}
+	}
 	c.unmounted = cmp.Or(c.unmounted, kind+" "+c.namespace+"/"+name)
 }
 

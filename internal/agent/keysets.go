@@ -92,7 +92,7 @@ func (c *collector) keysOf(from model.KeySource) (keys []routing.JWTKey, of appv
 		file, ok := c.files.keySets[from.ConfigMap]
 		switch {
 		case !ok:
-			c.notMounted(kindConfigMap, from.ConfigMap)
+			c.unknown("", kindConfigMap, from.ConfigMap)
 		case file.problem != "":
 			problem = named(file.problem, from.ConfigMap)
 		}
@@ -103,7 +103,7 @@ func (c *collector) keysOf(from model.KeySource) (keys []routing.JWTKey, of appv
 	if _, without := c.files.authoritiesOf(from); without != "" {
 		file, ok := c.files.authorities[without]
 		if !ok {
-			c.notMounted(kindConfigMap, without)
+			c.unknown("", kindConfigMap, without)
 			return set.Keys, of, ""
 		}
 		problem = named(cmp.Or(file.problem, "it has no certificates"), without)

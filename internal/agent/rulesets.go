@@ -26,7 +26,7 @@ func (c *collector) ruleSet(configMap string) {
 	problem, ok := c.files.ruleSets[configMap]
 	switch {
 	case !ok:
-		c.notMounted(kindConfigMap, configMap)
+		c.unknown("", kindConfigMap, configMap)
 	case problem != "":
 		c.problem("", kindConfigMap, configMap, problem+": the rules that were there before go on; without any, requests get 503")
 		c.problems[len(c.problems)-1].Reason = appv1.ProblemInvalidRulesRef

@@ -19,6 +19,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/keystream/keystreamtest"
 	"gateway/internal/passwords"
 )
 
@@ -34,6 +35,17 @@ type tlsRig struct {
 	// users are what the Keeper has of users.
 	users      *passwords.Checker
 	stopKeeper func()
+	// server has the Secrets and ConfigMaps, nil: kubelet mounts them. keptDirs are what the Keeper keeps of it.
+	server   *keystreamtest.Server
+	keptDirs [2]string
+}
+
+// useKeyServer gives the rig Secrets and ConfigMaps from a key server.
+func (r *tlsRig) useKeyServer() {
+	r.t.Helper()
+	r.server, r.keptDirs = keystreamtest.New(r.t), [2]string{r.t.TempDir(), r.t.TempDir()}
+	authorities := r.t.TempDir()
+	r.options.Mounts = Mounts{CertificatesDir: r.shownDir, AuthoritiesDir: authorities, KeyServer: true}
 }
 
 // newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets
@@ -58,6 +70,9 @@ func (r *tlsRig) startKeeper() {
 	k := keeper.Keeper{
 		Secrets: r.secrets.Dir, Pairs: r.pairsDir, Certificates: r.shownDir, HAProxy: runtime.NewWorker(r.options.Paths.KeysSocket),
 		Users: r.users,
+	}
+	if r.server != nil {
+		k.Server, k.Secrets, k.Logins, k.Authorities = r.server.Client, r.keptDirs[0], r.keptDirs[1], r.options.Mounts.AuthoritiesDir
 	}
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)

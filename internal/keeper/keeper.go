@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"gateway/internal/haproxy/ir"
@@ -54,8 +55,14 @@ type HAProxy interface {
 // start is what it passed on before.
 type Keeper struct {
 	// Secrets is where kubelet mounts SECRET/tls.crt and SECRET/tls.key, SECRET/auth, SECRET/api-keys,
-	// SECRET/session-keys and SECRET/issuer.
+	// SECRET/session-keys and SECRET/issuer. If there is a Server, a Keeper keeps there what it has of it, but
+	// certificates.
 	Secrets string
+	// Server has Secrets and ConfigMaps; nil: kubelet mounts them.
+	Server *keystream.Client
+	// Logins gets SECRET/session-keys, SECRET/client-secret and SECRET/issuer for gateway-login, and Authorities the files
+	// of ConfigMaps for the agent, gateway-login and gateway-waf, if there is a Server. Else kubelet mounts them there.
+	Logins, Authorities string
 	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, the API keys in _/api-keys.map, and the keys
 	// of sessions in _/session-keys.map. Certificates gets the inventory for the agent.
 	Pairs, Certificates string
@@ -68,8 +75,8 @@ type Keeper struct {
 	// shown is the inventory. passed are the digests of what was passed on and is not waiting.
 	shown  *journal.Writer[inventory.Entry]
 	passed *journal.Writer[string]
-	// small are the files of Secrets without their certificates.
-	small map[string]files
+	// small are the files of Secrets without their certificates, configMaps those of ConfigMaps.
+	small, configMaps map[string]files
 	// waits are pairs that are not passed on, by Secret. from is when they were last looked at, by the wall clock, which
 	// may be put back.
 	waits map[string]*waiting
@@ -89,9 +96,9 @@ type files = map[string][]byte
 
 // source is where objects come from.
 type source interface {
-	// changes returns the objects that changed since the last call; at first, those that differ from the ones with these
-	// digests. ok: all are known.
-	changes(passed map[string]string) (objects []keystream.Object, ok bool, err error)
+	// changes returns the objects that changed since the last call; at first, those that differ from what was passed on.
+	// ok: all are known.
+	changes() (objects []keystream.Object, ok bool, err error)
 	// changed gets an element when there may be changes before the next look; nil: never.
 	changed() <-chan struct{}
 }
@@ -100,6 +107,13 @@ type source interface {
 func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.open(time.Now()); err != nil {
 		return err
+	}
+	if s, ok := k.source.(*stream); ok {
+		ctx, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() { s.run(ctx) })
+		defer running.Wait()
+		defer cancel()
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -135,11 +149,19 @@ func (k *Keeper) open(at time.Time) (err error) {
 	if k.passed, err = journal.Open[string](filepath.Join(k.Pairs, passedFile)); err != nil {
 		return err
 	}
-	k.small, k.waits, k.written = map[string]files{}, map[string]*waiting{}, map[string]time.Time{}
+	k.small, k.configMaps, k.waits, k.written = map[string]files{}, map[string]files{}, map[string]*waiting{}, map[string]time.Time{}
 	if err := k.noteEarlier(at); err != nil {
 		return err
 	}
-	k.source = &mounts{dir: k.Secrets}
+	if k.Server == nil {
+		k.source = newMounts(k.Secrets, k.passed.Values)
+		return nil
+	}
+	have, err := k.openKept()
+	if err != nil {
+		return err
+	}
+	k.source = newStream(k.Server, have)
 	return nil
 }
 
@@ -150,7 +172,7 @@ func (k *Keeper) Look(ctx context.Context, at time.Time) error {
 	if err := k.open(at); err != nil {
 		return err
 	}
-	objects, ok, err := k.source.changes(k.passed.Values)
+	objects, ok, err := k.source.changes()
 	if err != nil {
 		return err
 	}
@@ -163,7 +185,9 @@ func (k *Keeper) Look(ctx context.Context, at time.Time) error {
 // pass passes objects on, and what waits and may wait no more. all says that no objects are missing.
 func (k *Keeper) pass(ctx context.Context, objects []keystream.Object, all bool, at time.Time) error {
 	c := changes{entries: map[string]*inventory.Entry{}, passed: map[string]*string{}, pairs: map[string][]byte{}}
-	k.take(objects, &c)
+	if err := k.take(objects, &c); err != nil {
+		return err
+	}
 	k.passPairs(ctx, &c, at)
 	if err := k.writePairs(&c, at); err != nil {
 		return err

@@ -15,14 +15,23 @@ import (
 // mounts are the Secrets that kubelet mounts.
 type mounts struct {
 	dir string
-	// version is what the symlink showed when they were read, and digests are what they were.
+	// version is what the symlink showed when they were read, and digests are what they were; before that, those of an
+	// earlier program.
 	version string
 	digests map[string]string
 }
 
-// changes returns the Secrets that changed. At first it returns all, with those that are gone: passed may be of an
-// earlier program, and what a Secret has but certificates is kept by nobody.
-func (m *mounts) changes(passed map[string]string) (objects []keystream.Object, ok bool, err error) {
+func newMounts(dir string, passed map[string]string) *mounts {
+	m := &mounts{dir: dir, digests: map[string]string{}}
+	for key := range passed {
+		m.digests[key] = "not seen yet"
+	}
+	return m
+}
+
+// changes returns the Secrets that changed. At first it returns all, with those that are gone: nobody keeps what they
+// have but certificates.
+func (m *mounts) changes() (objects []keystream.Object, ok bool, err error) {
 	link := filepath.Join(m.dir, certificates.DataLink)
 	version, err := os.Readlink(link)
 	if err != nil {
@@ -48,12 +57,6 @@ func (m *mounts) changes(passed map[string]string) (objects []keystream.Object, 
 		now[secret][file] = content
 	}
 	before := m.digests
-	if before == nil {
-		before = map[string]string{}
-		for key := range passed {
-			before[key] = "not seen yet"
-		}
-	}
 	m.version, m.digests = version, map[string]string{}
 	for _, secret := range slices.Sorted(maps.Keys(now)) {
 		key, digest := keystream.Key(keystream.KindSecret, secret), keystream.Digest(now[secret])

@@ -28,12 +28,16 @@ type waiting struct {
 	asks bool
 }
 
-// take notes objects. Their certificates are looked at next.
-func (k *Keeper) take(objects []keystream.Object, c *changes) {
-	isOther := false
+// take notes objects, and keeps what nobody has to be asked about. Certificates are looked at next.
+func (k *Keeper) take(objects []keystream.Object, c *changes) error {
+	isOther, isConfigMap := false, false
 	for i := range objects {
 		object := &objects[i]
-		key := keystream.Key(object.Kind, object.Name)
+		if object.Kind == keystream.KindConfigMap {
+			isConfigMap = true
+			k.takeConfigMap(object, c)
+			continue
+		}
 		small := maps.Clone(object.Files)
 		delete(small, certificates.CertificateFile)
 		delete(small, certificates.KeyFile)
@@ -52,11 +56,12 @@ func (k *Keeper) take(objects []keystream.Object, c *changes) {
 		// That is no mistake. HAProxy's file stays, because a configuration may still name it.
 		entry := k.entry(c, object.Name)
 		entry.Certificate, entry.Problem = nil, ""
-		c.passed[key] = &object.Digest
+		c.passed[keystream.Key(object.Kind, object.Name)] = &object.Digest
 	}
 	if isOther || k.keys == nil {
 		k.passUsers(c)
 	}
+	return k.keep(isOther, isConfigMap)
 }
 
 // entry returns the entry of a Secret, to be changed.

@@ -42,30 +42,45 @@ func sidecar(name, program string, options Options, args ...string) *corev1ac.Co
 		WithSecurityContext(restricted())
 }
 
-// keeper is the native sidecar that checks certificates and passes them on: pairs to HAProxy, certificates without keys
-// to the agent. It tells HAProxy whether users may log in, and connects to endpoints whose certificates HAProxy cannot
-// verify. It starts before both, holds no API token, and listens to HAProxy alone.
-func keeper(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyConfiguration {
-	if !mounted.HasKeys() {
+// keeper is the native sidecar that checks certificates and passes them on: pairs to HAProxy, what it knows of them to
+// the agent. It tells HAProxy whether users may log in, and connects to endpoints whose certificates HAProxy cannot
+// verify. It starts before both, holds no token of the API server, and listens to HAProxy alone.
+func keeper(mounted content, options Options) []*corev1ac.ContainerApplyConfiguration {
+	if !mounted.hasKeys() {
 		return nil
 	}
-	return []*corev1ac.ContainerApplyConfiguration{sidecar(proxypod.KeysContainer, "/gateway-keys", options,
+	secrets := mount(secretsVolume, secretsDir)
+	if !mounted.server {
+		secrets.WithReadOnly(true)
+	}
+	container := sidecar(proxypod.KeysContainer, "/gateway-keys", options,
 		"-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
 		"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-relay-socket="+proxypod.RelaySocket).
-		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
 		WithVolumeMounts(
-			mount(secretsVolume, secretsDir).WithReadOnly(true),
+			secrets,
 			mount(keysVolume, proxypod.HAProxyCertificatesDir),
 			mount(keysRunVolume, proxypod.KeysRunDir),
 			mount(certificatesVolume, proxypod.CertificatesDir),
 			mount(configVolume, configDir).WithReadOnly(true),
+		)
+	if !mounted.server {
+		return []*corev1ac.ContainerApplyConfiguration{container.WithResources(sidecarResources("1m", "8Mi", "128Mi"))}
+	}
+	// What it passes on counts as its memory, and takes what the Gateway takes.
+	return []*corev1ac.ContainerApplyConfiguration{container.WithResources(sidecarResources("1m", "16Mi", "")).
+		WithArgs("-key-server="+options.KeyServer, "-key-server-token="+keyServerDir+"/token", "-key-server-ca="+keyServerDir+"/ca.crt",
+			"-logins-dir="+loginsDir, "-authorities-dir="+proxypod.AuthoritiesDir).
+		WithVolumeMounts(
+			mount(loginsVolume, loginsDir),
+			mount(authoritiesVolume, proxypod.AuthoritiesDir),
+			mount(keyServerVolume, keyServerDir).WithReadOnly(true),
 		)}
 }
 
 // login is the native sidecar that asks OpenID providers who users are. Only pods whose Gateway needs it have it. It
 // has no token, and no way to command HAProxy: it reaches networks, and HAProxy holds keys of certificates.
-func login(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyConfiguration {
-	if len(mounted.Logins) == 0 {
+func login(mounted content, options Options) []*corev1ac.ContainerApplyConfiguration {
+	if !mounted.hasLogin() {
 		return nil
 	}
 	container := sidecar(proxypod.LoginContainer, "/gateway-login", options,
@@ -75,7 +90,7 @@ func login(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyC
 			mount(loginsVolume, loginsDir).WithReadOnly(true),
 			mount(loginRunVolume, proxypod.LoginRunDir),
 		)
-	if len(mounted.ConfigMaps) > 0 {
+	if mounted.hasConfigMaps() {
 		container.WithVolumeMounts(mount(authoritiesVolume, proxypod.AuthoritiesDir).WithReadOnly(true))
 	}
 	return []*corev1ac.ContainerApplyConfiguration{container}
@@ -83,7 +98,7 @@ func login(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyC
 
 // firewall is the native sidecar that looks at requests. Only pods whose Gateway needs it have it. It has no token, no
 // Secret and no way to command HAProxy. HAProxy starts after it has read its rules.
-func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyConfiguration {
+func firewall(mounted content, options Options) []*corev1ac.ContainerApplyConfiguration {
 	if !mounted.WAF {
 		return nil
 	}
@@ -92,7 +107,7 @@ func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApp
 		WithStartupProbe(corev1ac.Probe().WithExec(corev1ac.ExecAction().WithCommand("/gateway-waf", "-ask", "-socket="+proxypod.WAFSocket)).
 			WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
 		WithVolumeMounts(mount(wafRunVolume, proxypod.WAFRunDir))
-	if len(mounted.ConfigMaps) > 0 {
+	if mounted.hasConfigMaps() {
 		container.WithArgs("-rules-dir=" + proxypod.AuthoritiesDir).
 			WithVolumeMounts(mount(authoritiesVolume, proxypod.AuthoritiesDir).WithReadOnly(true))
 	}
@@ -103,7 +118,7 @@ func firewall(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApp
 // /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
 // and no key, which HAProxy's container does. It has no limit of memory, since it takes what its Gateway takes; if a
 // LimitRange sets one, Go knows it.
-func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *corev1ac.ContainerApplyConfiguration {
+func agent(gateway *appv1.Gateway, mounted content, options Options) *corev1ac.ContainerApplyConfiguration {
 	return sidecar(agentContainer, "/gateway-agent", options, "-gateway="+gateway.Name).
 		WithArgs(mountArgs(mounted)...).
 		WithEnv(nodeAddresses(gateway)...).
@@ -137,7 +152,7 @@ func nodeAddresses(gateway *appv1.Gateway) []*corev1ac.EnvVarApplyConfiguration 
 // haproxy is the proxy itself, as master and worker. It declares no listener ports but those of the node: others change
 // without a new pod. It holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up:
 // those of the node, if it has none.
-func haproxy(gateway *appv1.Gateway, mounted proxypod.Mounts, image string) *corev1ac.ContainerApplyConfiguration {
+func haproxy(gateway *appv1.Gateway, mounted content, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(proxypod.HAProxyContainer).
 		WithImage(image).

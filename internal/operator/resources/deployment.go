@@ -107,7 +107,7 @@ func podTemplate(gateway *appv1.Gateway, options Options) *corev1ac.PodTemplateS
 }
 
 func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {
-	mounted := source.MountsOf(gateway)
+	mounted := contentOf(gateway, options)
 	spec := corev1ac.PodSpec().
 		WithServiceAccountName(proxypod.ChildName(gateway.Name)).
 		WithAutomountServiceAccountToken(false).

@@ -9,7 +9,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appv1 "gateway/api/app/v1"
-	source "gateway/internal/source/appv1"
 )
 
 // held are the sources of what a container mounts, as "KIND NAME KEYS", and the volumes of the pod's own, as "MODE
@@ -33,6 +32,8 @@ func held(t *testing.T, pod *corev1ac.PodSpecApplyConfiguration, container *core
 		}
 		for _, source := range projected.Sources {
 			switch {
+			case source.ServiceAccountToken != nil && source.ServiceAccountToken.Audience != nil:
+				all = append(all, "token "+*source.ServiceAccountToken.Audience)
 			case source.ServiceAccountToken != nil:
 				all = append(all, "token")
 			case source.Secret != nil:
@@ -98,6 +99,39 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	}
 }
 
+// With a key server, all pods are the same, whatever is named. keys has a token that the key server alone takes, and
+// nobody else has one of those.
+func TestPodsOfAKeyServer(t *testing.T) {
+	options := testOptions
+	options.KeyServer, options.KeyServerCA = "keys.gateway-system.svc:8443", "PEM"
+	template := DesiredDeployment(readGateway(t, "testdata/tls.in.yaml"), options).Spec.Template
+	pod := template.Spec
+	if plain := DesiredDeployment(readGateway(t, "testdata/plain.in.yaml"), options).Spec.Template.Spec; len(plain.InitContainers) != 3 || len(pod.InitContainers) != 3 {
+		t.Fatalf("there are %d and %d init containers, want keys, login and the agent", len(plain.InitContainers), len(pod.InitContainers))
+	}
+	for _, test := range []struct {
+		container *corev1ac.ContainerApplyConfiguration
+		want      []string
+	}{
+		{&pod.InitContainers[0], []string{"rw secrets", "rw keys", "rw keys-run", "rw certificates", "ro config", "rw logins", "rw authorities", "token keys.app.example.com"}},
+		{&pod.InitContainers[1], []string{"ro logins", "rw login-run", "ro authorities"}},
+		{&pod.InitContainers[2], []string{"rw config", "rw run", "token", "ro certificates", "ro authorities"}},
+		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw login-run"}},
+	} {
+		if got := held(t, pod, test.container); !slices.Equal(got, test.want) {
+			t.Errorf("container %s holds %q, want %q", *test.container.Name, got, test.want)
+		}
+	}
+	if agent := &pod.InitContainers[2]; !slices.Contains(agent.Args, "-key-server") || slices.ContainsFunc(agent.Args, func(arg string) bool { return strings.Contains(arg, "shop-tls") }) {
+		t.Errorf("the agent runs with %q", agent.Args)
+	}
+	for _, volume := range pod.Volumes {
+		if volume.EmptyDir != nil && *volume.Name != configVolume && (volume.EmptyDir.Medium == nil || *volume.EmptyDir.Medium != "Memory") {
+			t.Errorf("volume %s is on a disk", *volume.Name)
+		}
+	}
+}
+
 // A Gateway without certificates has the container keys for users alone.
 func TestUsersAlone(t *testing.T) {
 	gateway := readGateway(t, "testdata/tls.in.yaml")
@@ -150,7 +184,7 @@ func TestWAFAlone(t *testing.T) {
 }
 
 func TestWhatIsMissingKeepsNoPodFromStarting(t *testing.T) {
-	for _, volume := range tlsVolumes(source.MountsOf(readGateway(t, "testdata/tls.in.yaml"))) {
+	for _, volume := range tlsVolumes(contentOf(readGateway(t, "testdata/tls.in.yaml"), testOptions)) {
 		if volume.Projected == nil {
 			continue
 		}
@@ -193,6 +227,9 @@ func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
 		"a route":    {func(spec *appv1.GatewaySpec) { spec.Routes = append(spec.Routes, appv1.Route{Name: "new"}) }, false},
 	}
 	before := DesiredDeployment(readGateway(t, "testdata/tls.in.yaml"), testOptions)
+	serverOptions := testOptions
+	serverOptions.KeyServer, serverOptions.KeyServerCA = "keys:8443", "PEM"
+	withServer := DesiredDeployment(readGateway(t, "testdata/tls.in.yaml"), serverOptions)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			gateway := readGateway(t, "testdata/tls.in.yaml")
@@ -200,16 +237,20 @@ func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
 			if got := !reflect.DeepEqual(before, DesiredDeployment(gateway, testOptions)); got != test.changes {
 				t.Errorf("the Deployment changed: %t, want %t", got, test.changes)
 			}
+			// With a key server, none of it does.
+			if !reflect.DeepEqual(withServer, DesiredDeployment(gateway, serverOptions)) {
+				t.Error("with a key server, the Deployment changed")
+			}
 		})
 	}
 }
 
 func TestWithoutTLSNothingIsMounted(t *testing.T) {
 	gateway := readGateway(t, "testdata/plain.in.yaml")
-	if volumes := tlsVolumes(source.MountsOf(gateway)); len(volumes) > 0 {
+	if volumes := tlsVolumes(contentOf(gateway, testOptions)); len(volumes) > 0 {
 		t.Errorf("volumes are mounted: %+v", volumes)
 	}
-	if args := mountArgs(source.MountsOf(gateway)); len(args) > 0 {
+	if args := mountArgs(contentOf(gateway, testOptions)); len(args) > 0 {
 		t.Errorf("the agent is told of %q", args)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,8 +20,8 @@ import (
 	"gateway/internal/waf"
 )
 
-// interval is how often Sets look for changes. kubelet takes up to a minute or so to write one.
-const interval = 500 * time.Millisecond
+// interval is how often Sets look for changes. kubelet takes up to a minute or so to write one, gateway-keys no time.
+const interval = 100 * time.Millisecond
 
 // Sets are the Core Rule Set alone, and with the rules of each ConfigMap.
 type Sets struct {
@@ -40,7 +41,10 @@ func New(dir string) (*Sets, error) {
 	}
 	s := &Sets{dir: dir}
 	s.engines.Store(&map[string]*engine.Engine{"": plain})
-	return s, s.Look()
+	if err = s.Look(); errors.Is(err, fs.ErrNotExist) {
+		return s, nil // gateway-keys, which writes them in place of kubelet, may start later
+	}
+	return s, err
 }
 
 // Judge returns the verdict about a request. An error means that nobody can say: so it is while the rules of a
@@ -63,7 +67,7 @@ func (s *Sets) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := s.Look(); err != nil {
+		if err := s.Look(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			logging.Warningf("Rules stay as they are: %v", err)
 		}
 	}

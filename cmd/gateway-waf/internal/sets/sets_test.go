@@ -1,7 +1,10 @@
 package sets_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"gateway/cmd/gateway-waf/internal/engine"
@@ -73,4 +76,21 @@ func verdicts(s *sets.Sets, name string) string {
 		all += map[int]string{1: ","}[i] + map[bool]string{true: "deny", false: "allow"}[verdict.Denied]
 	}
 	return all
+}
+
+// TestWhatComesLater: gateway-keys writes rules in place of kubelet, and may start later.
+func TestWhatComesLater(t *testing.T) {
+	volume := certtest.NewVolume(t)
+	volume.Put(map[string][]byte{"a/rules.conf": []byte(refusing("a"))})
+	link := filepath.Join(volume.Dir, "..data")
+	if err := os.Rename(link, link+"-later"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sets.New(volume.Dir)
+	if err != nil || verdicts(s, "a") != "none" {
+		t.Fatalf("at first: %s, %v", verdicts(s, "a"), err)
+	}
+	if err := errors.Join(os.Rename(link+"-later", link), s.Look()); err != nil || verdicts(s, "a") != "deny,allow" {
+		t.Errorf("then: %s, %v", verdicts(s, "a"), err)
+	}
 }

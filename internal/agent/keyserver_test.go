@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/internal/certtest"
+)
+
+// TestSecretsOfAKeyServer: a listener with a Secret that is new to the pod needs no reload and no new pod. What the
+// server takes back is gone within 2 s, and what it says nothing of stays, also while it is away.
+func TestSecretsOfAKeyServer(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t)
+	r.useKeyServer()
+	shop, later := r.authority.Issue(t, []string{"shop.example.com"}), r.authority.Issue(t, []string{"later.example.com"})
+	r.server.PutPair("shop", shop)
+	r.start(r.tlsSpec(r.https("shop", "shop.example.com", "shop")))
+	r.expectShown("shop.example.com", shop)
+	worker := r.worker()
+	stop := r.keepsShowing("shop.example.com")
+	r.server.PutPair("later", later)
+	generation := r.edit(r.tlsSpec(r.https("shop", "shop.example.com", "shop"), r.https("later", "later.example.com", "later"), r.https("none", "none.example.com", "none")))
+	r.expectShown("later.example.com", later)
+	r.server.Put(map[string]map[string][]byte{"Secret/none": nil})
+	r.expectProblems("none Secret/none it does not exist or has no tls.crt")
+	r.expectReport(generation, "")
+	again := r.authority.Issue(t, []string{"later.example.com"})
+	r.server.PutPair("later", again)
+	r.expectShown("later.example.com", again)
+
+	r.server.SetAway(true)
+	r.expectShown("later.example.com", again)
+	r.stopKeeper()
+	r.startKeeper()
+	r.expectShown("later.example.com", again)
+	r.server.SetAway(false)
+	r.server.Put(map[string]map[string][]byte{"Secret/later": nil})
+	begin := time.Now()
+	r.eventually("what was taken back is gone", func() error {
+		if _, err := r.shown("later.example.com"); err == nil {
+			return errors.New("it is shown")
+		}
+		return nil
+	})
+	t.Logf("it took %s", time.Since(begin))
+	stop()
+	if r.worker() != worker {
+		t.Error("HAProxy was reloaded")
+	}
+}
+
+// worker returns the process that answers.
+func (r *tlsRig) worker() string {
+	for line := range strings.Lines(r.haproxy.Worker("show info")) {
+		if strings.HasPrefix(line, "Pid:") {
+			return line
+		}
+	}
+	r.t.Fatal("HAProxy has no process")
+	return ""
+}
+
+// TestAPodWaitsForItsKeyServer: a new pod is not ready before it has what there is, and starts with it.
+func TestAPodWaitsForItsKeyServer(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t)
+	r.useKeyServer()
+	shop := r.authority.Issue(t, []string{"shop.example.com"})
+	r.server.SetAway(true)
+	r.server.PutPair("shop", shop)
+	r.startKeeper()
+	r.createGateway(r.tlsSpec(r.https("shop", "shop.example.com", "shop")))
+	r.startAgent()
+	asked := r.server.Connections()
+	r.eventually("the server is asked", func() error {
+		if r.server.Connections() < asked+2 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if r.agent.probes.started() == nil {
+		t.Error("there is a configuration without certificates")
+	}
+	r.server.SetAway(false)
+	r.eventually("there is a configuration", r.agent.probes.started)
+	r.startHAProxy()
+	r.eventually("the pod is ready", r.agent.probes.ready)
+	r.expectShown("shop.example.com", shop)
+}
+
+// TestWhatAKeyServerSaysNothingOf becomes a problem of its listener alone.
+func TestWhatAKeyServerSaysNothingOf(t *testing.T) {
+	r, shown, start := newPassRig(t, 1), newShown(t), time.Now()
+	r.addHTTPS(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}))
+	r.agent.mounts = newMountReader(Mounts{CertificatesDir: shown.dir, KeyServer: true})
+	for _, step := range []struct {
+		at        time.Duration
+		unmounted string
+		problem   string
+	}{{0, "Secret shop/shop", ""}, {unknownTime - time.Second, "Secret shop/shop", ""}, {unknownTime, "", "Secret shop/shop: the key server has not told of it"}} {
+		if !r.agent.observeInputs(t.Context(), start.Add(step.at)) {
+			t.Fatal("it is not known what is wanted")
+		}
+		got, problem := &r.agent.inputs.material, ""
+		for i := range got.problems {
+			problem += got.problems[i].Message
+		}
+		if got.unmounted != step.unmounted || problem != step.problem {
+			t.Errorf("after %s: unmounted %q, problem %q", step.at, got.unmounted, problem)
+		}
+	}
+}
