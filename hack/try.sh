@@ -17,7 +17,7 @@ programs=()
 ! grep -qs 'type: WAF' "$1" || programs+=(bin/gateway-waf)
 ! grep -qs 'type: OIDC' "$1" || programs+=(bin/gateway-login)
 say "Building the plugin${programs[*]:+, ${programs[*]}}"
-[[ -e bin/kubectl-gateway ]] || echo "The first time, Go fetches and compiles some 870 packages, in two to three minutes on two cores."
+[[ -e bin/kubectl-gateway ]] || echo "The first time, Go fetches and compiles some 850 packages, in about two minutes on two cores."
 make --no-print-directory plugin "${programs[@]}"
 if wait "$fetching"; then
     PATH=$(<"$found"):$PATH
