@@ -263,7 +263,7 @@ func gatewayAPI(
 		Endpoints:  inputs.Labelled.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),
 		Bindings:   attached.RoleBindings().Informer(), ClusterBindings: clusterBindings,
-		MayWatchCluster: options.Images.Policy.MayWatchCluster,
+		MayWatchCluster: options.Images.Policy.MayWatchCluster, KeyServer: options.Images.KeyServer != "",
 	}, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("failed to look after the Gateway API: %w", err)

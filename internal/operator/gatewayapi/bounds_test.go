@@ -143,3 +143,27 @@ func TestWhatIsInvalidIsNotSentAgain(t *testing.T) {
 		t.Errorf("remembered is %v", f.controller.invalid)
 	}
 }
+
+// TestCertificatesOfAKeyServer: pods that mount no certificates have any number of them.
+func TestCertificatesOfAKeyServer(t *testing.T) {
+	var listeners []string
+	for i := range 17 {
+		var refs []string
+		for j := range 16 {
+			refs = append(refs, fmt.Sprintf("{name: tls-%d-%d}", i, j))
+		}
+		listeners = append(listeners, fmt.Sprintf("{name: l%d, port: 443, protocol: HTTPS, hostname: h%d.example.com, tls: {certificateRefs: [%s]}}", i, i, strings.Join(refs, ", ")))
+	}
+	for _, hasKeyServer := range []bool{false, true} {
+		f := newFixture(t, strings.Replace(shop, "[{name: http, port: 80, protocol: HTTP}]", "["+strings.Join(listeners, ", ")+"]", 1))
+		f.controller.inputs.KeyServer = hasKeyServer
+		f.settle()
+		conditions := strings.Join(f.conditions(routeKind("Gateway"), "web", "shop"), "\n")
+		if strings.Contains(conditions, "mount at most 256 certificates") == hasKeyServer {
+			t.Errorf("with a key server %v, the conditions are\n%s", hasKeyServer, conditions)
+		}
+		if refs := f.ownGateway("web", "shop").Spec.Listeners[0].TLS.CertificateRefs; len(refs) != 256 {
+			t.Errorf("our Gateway names %d certificates", len(refs))
+		}
+	}
+}

@@ -63,6 +63,8 @@ type Inputs struct {
 	// may and want to; nil: none.
 	ClusterBindings cache.SharedIndexInformer
 	MayWatchCluster func(*appv1.Gateway) bool
+	// KeyServer says that pods mount no certificates: they get any number of them from a key server.
+	KeyServer bool
 }
 
 // Clients reach the API server.

@@ -106,7 +106,10 @@ func (c *Controller) observe(ctx context.Context) (*observed, error) {
 		namespace := obj.(metav1.Object)
 		o.Namespaces[namespace.GetName()] = namespace.GetLabels()
 	}
-	o.Service, o.Config, o.Reported, o.MaxCertificates = o.service, o.config, o.reported, appv1.MaxMounted
+	o.Service, o.Config, o.Reported = o.service, o.config, o.reported
+	if !c.inputs.KeyServer {
+		o.MaxCertificates = appv1.MaxMounted
+	}
 	c.noteVersions(o)
 	return o, o.addOwn()
 }

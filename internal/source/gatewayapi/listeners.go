@@ -354,7 +354,7 @@ func (p *plane) mountCertificates(l *listener, most int) {
 	}
 	p.isFull = true
 	l.resolved.also(gatewayv1.ListenerReasonInvalidCertificateRef,
-		"tls.certificateRefs: the pods of a Gateway mount at most %d certificates, with those of its ListenerSets: use another Gateway", most)
+		"tls.certificateRefs: the pods of a Gateway mount at most %d certificates, with those of its ListenerSets: install gateway-key-server, or use another Gateway", most)
 	if len(l.tls.Secrets) == 0 {
 		l.unserved.no(gatewayv1.ListenerReasonInvalid, "%s", l.resolved.text())
 	}
