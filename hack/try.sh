@@ -18,7 +18,10 @@ programs=()
 ! grep -qs 'type: OIDC' "$1" || programs+=(bin/gateway-login)
 say "Building the plugin${programs[*]:+, ${programs[*]}}"
 [[ -e bin/kubectl-gateway ]] || echo "The first time, Go fetches and compiles some 850 packages, in about two minutes on two cores."
-make --no-print-directory plugin "${programs[@]}"
+GOFLAGS="${GOFLAGS:-} -v" make --no-print-directory plugin "${programs[@]}" 2>&1 | awk '
+    /^go: downloading / { next }
+    /^[^ :]+$/ { if (++compiled % 100 == 0) print compiled " packages are compiled"; fflush(); next }
+    { print; fflush() }'
 if wait "$fetching"; then
     PATH=$(<"$found"):$PATH
     export PATH
