@@ -182,6 +182,7 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 			}
 		}
 	}
+	c.limitExceptions(table)
 	if secret := table.BackendCertificate; secret != "" {
 		c.certificateForBackends(secret)
 	}

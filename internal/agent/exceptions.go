@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gateway/internal/haproxy/render"
+	"gateway/internal/routing"
+)
+
+// HAProxy shows a client the certificate of a wildcard before one of the name itself, if only the former has a key of a
+// better type. The line of the wildcard excepts such names. HAProxy reads lines of some length alone, so these bound
+// what a line excepts: names, and their bytes.
+const (
+	mostExceptions     = 1000
+	mostExceptionBytes = 12 << 10
+)
+
+// keyAt is a name of a port, and the type of a key.
+type keyAt struct {
+	port          int32
+	name, keyType string
+}
+
+// excepted counts what the line of a wildcard excepts.
+type excepted struct{ names, bytes int }
+
+// limitExceptions leaves out the certificates of names that are too many for the lines of their wildcards.
+func (c *collector) limitExceptions(table *routing.Table) {
+	has, wildcards := map[keyAt]bool{}, map[keyAt]*excepted{}
+	types := map[string]bool{}
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		for _, certificate := range c.certificates[listener.Name] {
+			types[certificate.KeyType] = true
+			for _, name := range certificate.Names {
+				key := keyAt{listener.Port, name, certificate.KeyType}
+				if has[key] = true; strings.HasPrefix(name, "*.") {
+					wildcards[key] = &excepted{}
+				}
+			}
+		}
+	}
+	if len(wildcards) == 0 || len(types) < 2 {
+		return
+	}
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		kept := c.certificates[listener.Name]
+		for _, certificate := range kept {
+			if wildcard := tooMany(listener.Port, certificate, types, has, wildcards); wildcard != "" {
+				c.problem(listener.Name, kindSecret, certificate.Secret, fmt.Sprintf(
+					"too many names have no certificate with a key of the type of that for %s: use such a key", wildcard))
+				kept = slices.DeleteFunc(slices.Clone(kept), func(other render.Certificate) bool { return other.Secret == certificate.Secret })
+			}
+		}
+		if c.certificates[listener.Name] = kept; len(kept) == 0 {
+			delete(c.certificates, listener.Name)
+		}
+	}
+}
+
+// tooMany adds the names of a certificate to those that wildcards except. It returns a wildcard with too many.
+func tooMany(port int32, certificate render.Certificate, types map[string]bool, has map[keyAt]bool, wildcards map[keyAt]*excepted) string {
+	for _, name := range certificate.Names {
+		_, below, _ := strings.Cut(name, ".")
+		if strings.HasPrefix(name, "*.") {
+			continue
+		}
+		for keyType := range types {
+			line := wildcards[keyAt{port, "*." + below, keyType}]
+			if line == nil || has[keyAt{port, name, keyType}] {
+				continue
+			}
+			if line.names++; line.names > mostExceptions || line.bytes+len(name)+2 > mostExceptionBytes {
+				return "*." + below
+			}
+			line.bytes += len(name) + 2
+		}
+	}
+	return ""
+}
