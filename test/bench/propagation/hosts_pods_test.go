@@ -18,13 +18,70 @@ import (
 	"time"
 
 	"golang.org/x/net/websocket"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/keystream"
 	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
+
+// keyServer is a gateway-key-server.
+type keyServer struct {
+	*testenv.Program
+	// address is its HOST:PORT, and authority the file with its CA.
+	address, authority string
+}
+
+var answering = regexp.MustCompile(`Answering pods at 127\.0\.0\.1:(\d+)`)
+
+// startKeyServer starts one with its permissions.
+func startKeyServer(b *testing.B) *keyServer {
+	b.Helper()
+	server.InstallGatewayAPI(b)
+	for _, directory := range []string{"rbac/namespace.yaml", "key-server"} {
+		server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(b), "artifacts", directory))
+	}
+	account, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(b.Context(), "gateway-key-server",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](36000)}}, metav1.CreateOptions{})
+	must(b, err)
+	s := &keyServer{authority: filepath.Join(b.TempDir(), "ca.crt")}
+	s.Program = testenv.Start(b, nil, server.Build(b, "./cmd/gateway-key-server"), "-kubeconfig="+server.TokenKubeconfig(b, account.Status.Token),
+		"-logtostderr", "-address=127.0.0.1:0", "-health-address=127.0.0.1:0", "-namespace=gateway-system", "-name=localhost")
+	testenv.Eventually(b, soon, "the key server to listen", func(ctx context.Context) error {
+		found := answering.FindStringSubmatch(s.Output())
+		if found == nil {
+			return errors.Join(errors.New("it does not"), s.Running())
+		}
+		s.address = "localhost:" + found[1]
+		authority, err := server.Kube.CoreV1().ConfigMaps("gateway-system").Get(ctx, "gateway-key-server-ca", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(s.authority, []byte(authority.Data["ca.crt"]), 0o600)
+	})
+	return s
+}
+
+// keyToken returns the file with a pod's token for the key server.
+func (h *hosts) keyToken(p *pod) string {
+	made, err := server.Kube.CoreV1().ServiceAccounts(h.namespace).CreateToken(h.b.Context(), proxypod.ChildName(gatewayName),
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			Audiences: []string{keystream.Audience}, ExpirationSeconds: ptr.To[int64](36000),
+			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: strings.TrimPrefix(p.env[0], "POD_NAME=")},
+		}}, metav1.CreateOptions{})
+	if err != nil {
+		panic(err)
+	}
+	file := filepath.Join(filepath.Dir(p.kubeconfig), "token")
+	if err := os.WriteFile(file, []byte(made.Status.Token), 0o600); err != nil {
+		panic(err)
+	}
+	return file
+}
 
 // startAll starts pods that start together, until all hosts answer at each.
 func (h *hosts) startAll(b *testing.B, count int) {
@@ -53,17 +110,20 @@ func (h *hosts) startPod(p *pod) {
 		panic(err)
 	}
 	h.b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	pairs, shown, socket := filepath.Join(dir, "pairs"), filepath.Join(dir, "shown"), filepath.Join(p.paths.RunDir, "keys.sock")
-	for _, volume := range []string{pairs, shown} {
-		if err := os.Mkdir(volume, 0o700); err != nil {
+	volume := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
 			panic(err)
 		}
+		return path
 	}
+	pairs, shown, authorities, socket := volume("pairs"), volume("shown"), volume("authorities"), filepath.Join(p.paths.RunDir, "keys.sock")
 	p.keys = testenv.Start(h.b, nil, h.program(h.b, "./cmd/gateway-keys"), "-logtostderr",
-		"-secrets-dir="+h.volume.Dir, "-pairs-dir="+pairs, "-certificates-dir="+shown, "-haproxy-socket="+socket)
-	p.agentArgs = []string{"-certificates-dir=" + shown, "-haproxy-certificates-dir=" + pairs, "-keys-socket=" + socket}
-	for i := range h.most {
-		p.agentArgs = append(p.agentArgs, "-secret="+h.localName(i))
+		"-secrets-dir="+volume("secrets"), "-pairs-dir="+pairs, "-certificates-dir="+shown, "-haproxy-socket="+socket,
+		"-key-server="+h.keys.address, "-key-server-ca="+h.keys.authority, "-key-server-token="+h.keyToken(p),
+		"-logins-dir="+volume("logins"), "-authorities-dir="+authorities)
+	p.agentArgs = []string{
+		"-key-server", "-certificates-dir=" + shown, "-authorities-dir=" + authorities, "-haproxy-certificates-dir=" + pairs, "-keys-socket=" + socket,
 	}
 	h.startAgent(p)
 	h.startHAProxy(p)

@@ -3,6 +3,7 @@ package propagation
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -15,12 +16,24 @@ import (
 // handshakes is how many there are for a measurement.
 const handshakes = 2_000
 
+// reloaded is what an agent logs of a reload.
+var reloaded = regexp.MustCompile(`reloaded because: .*`)
+
 // changed measures what a scenario must not do: reload HAProxy, replace pods, or cut connections.
 func (h *hosts) changed(b *testing.B) func() {
 	b.Helper()
 	loads, template := h.loads(b), h.deployment(b)
+	seen := make([]int, len(h.pods))
+	for i, p := range h.pods {
+		seen[i] = len(p.agent.Output())
+	}
 	return func() {
 		b.Helper()
+		for i, p := range h.pods {
+			for _, reason := range reloaded.FindAllString(p.agent.Output()[seen[i]:], -1) {
+				b.Logf("pod %d %s", i, reason)
+			}
+		}
 		replaced := 0.0
 		if h.deployment(b) != template {
 			replaced = float64(len(h.pods))
@@ -28,6 +41,7 @@ func (h *hosts) changed(b *testing.B) func() {
 		b.ReportMetric(h.loads(b)-loads, "reloads")
 		b.ReportMetric(replaced, "pods-replaced")
 		b.ReportMetric(h.cut(), fmt.Sprintf("of-%d-WebSockets-cut", len(h.sockets)))
+		b.ReportMetric(memory(b, h.keys.PID()), "key-server-MiB")
 		b.ReportMetric(load(b), "load")
 		b.ReportMetric(0, "ns/op")
 	}
@@ -125,7 +139,6 @@ func (h *hosts) renew(b *testing.B) {
 		begin := time.Now()
 		_, err := server.Kube.CoreV1().Secrets(one.namespace).Update(b.Context(), one.secret(), metav1.UpdateOptions{})
 		must(b, err)
-		h.mount([]*host{one})
 		h.await(b, one.hostname(), one.pair.Leaf)
 		took = append(took, time.Since(begin))
 	}

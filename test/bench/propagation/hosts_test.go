@@ -31,12 +31,10 @@ type hosts struct {
 	secure    int32
 	authority *certtest.Authority
 	roots     *x509.CertPool
-	// all are those that there are. most is how many there may be.
+	// all are those that there are.
 	all  []*host
 	sets int
-	most int
-	// volume is what kubelet mounts in the pods.
-	volume *certtest.Volume
+	keys *keyServer
 	// sockets are WebSockets that stay open.
 	sockets []*socket
 }
@@ -58,7 +56,7 @@ func (h *host) otherName() string { return "other-" + h.hostname() }
 func BenchmarkHosts(b *testing.B) {
 	ten := "ten hosts"
 	count := parameter(b, "HOSTS", "200")
-	h := newHosts(b, count)
+	h := newHosts(b)
 	small := h.small(b)
 	run := func(name string, scenario func(b *testing.B)) {
 		b.Run(fmt.Sprintf("hosts=%d/%s", count, name), scenario)
@@ -91,12 +89,13 @@ func BenchmarkHosts(b *testing.B) {
 	run("new-pod", h.replacePod)
 }
 
-// newHosts returns a Gateway without hosts, and its operator.
-func newHosts(b *testing.B, count int) *hosts {
+// newHosts returns a Gateway without hosts, its operator, and a key server.
+func newHosts(b *testing.B) *hosts {
 	b.Helper()
-	s := newShared(b, "cluster-wide")
-	h := &hosts{shared: s, prefix: "h", secure: haproxytest.FreePort(b), authority: certtest.NewAuthority(b), volume: certtest.NewVolume(b)}
-	h.roots, h.most = h.authority.Pool(), count+parameter(b, "NEW", "20")+parameter(b, "BURST", "50")
+	keys := startKeyServer(b)
+	s := newShared(b, "cluster-wide", "-key-server="+keys.address, "-key-server-ca="+keys.authority)
+	h := &hosts{shared: s, prefix: "h", secure: haproxytest.FreePort(b), authority: certtest.NewAuthority(b), keys: keys}
+	h.roots = h.authority.Pool()
 	server.Build(b, "./cmd/gateway-keys") // it is not built while the time is taken
 	h.allowListeners(b)
 	return h
@@ -108,8 +107,7 @@ func (h *hosts) small(b *testing.B) *hosts {
 	w := h.in(b, 0, "small")
 	w.createGateway(b, string(gatewayapi.ControllerName))
 	at := &hosts{
-		shared: &shared{world: w, b: b, namespaces: 1}, prefix: "t", secure: h.secure, authority: h.authority, roots: h.roots, most: 10,
-		volume: certtest.NewVolume(b),
+		shared: &shared{world: w, b: b, namespaces: 1}, prefix: "t", secure: h.secure, authority: h.authority, roots: h.roots, keys: h.keys,
 	}
 	at.allowListeners(b)
 	return at
@@ -138,11 +136,6 @@ func (h *hosts) host(b *testing.B, i int) *host {
 // team is the namespace of a host.
 func (h *hosts) team(i int) string { return fmt.Sprintf("team-%d", i%h.namespaces) }
 
-// localName is the name by which pods have the Secret of a host.
-func (h *hosts) localName(i int) string {
-	return gatewayapi.LocalName(h.namespace, h.team(i), fmt.Sprint(h.prefix, i))
-}
-
 // create measures how long it takes to make hosts, which no pod serves yet.
 func (h *hosts) create(b *testing.B, count, sets int) {
 	b.Helper()
@@ -169,14 +162,13 @@ func (h *hosts) create(b *testing.B, count, sets int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// createSecrets makes the certificates of hosts, and brings them to the pods.
+// createSecrets makes the certificates of hosts.
 func (h *hosts) createSecrets(b *testing.B, all []*host) {
 	b.Helper()
 	atOnce(len(all), func(i int) {
 		_, err := server.Kube.CoreV1().Secrets(all[i].namespace).Create(b.Context(), all[i].secret(), metav1.CreateOptions{})
 		must(b, err)
 	})
-	h.mount(all)
 }
 
 func (h *host) secret() *corev1.Secret {
@@ -184,16 +176,6 @@ func (h *host) secret() *corev1.Secret {
 		ObjectMeta: metav1.ObjectMeta{Name: h.name}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: h.pair.Certificate, corev1.TLSPrivateKeyKey: h.pair.Key},
 	}
-}
-
-// mount does what kubelet does when Secrets change.
-func (h *hosts) mount(all []*host) {
-	files := map[string][]byte{}
-	for _, one := range all {
-		local := gatewayapi.LocalName(h.namespace, one.namespace, one.name)
-		files[local+"/tls.crt"], files[local+"/tls.key"] = one.pair.Certificate, one.pair.Key
-	}
-	h.volume.Put(files)
 }
 
 // createSet makes a ListenerSet of hosts.

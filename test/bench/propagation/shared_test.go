@@ -96,8 +96,8 @@ func numberOf(b *testing.B, text string) int {
 	return number
 }
 
-// newShared returns one without routes and pods.
-func newShared(b *testing.B, build string) *shared {
+// newShared returns one without routes and pods. flags are more of the operator's.
+func newShared(b *testing.B, build string, flags ...string) *shared {
 	b.Helper()
 	server.InstallGatewayAPI(b)
 	w := newWorld(b, "shared")
@@ -105,7 +105,6 @@ func newShared(b *testing.B, build string) *shared {
 	api, err := routesclient.NewForConfig(server.Unlimited())
 	must(b, err)
 	w.api = api
-	var flags []string
 	switch build {
 	case olderShared:
 		w.build = peerProgram(build)
