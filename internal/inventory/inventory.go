@@ -1,5 +1,5 @@
-// Package inventory is what gateway-keys tells the agent of Secrets and ConfigMaps: no keys. In: what gateway-keys found
-// in them. Out: entries in a journal, so that the agent reads only what changed.
+// Package inventory is what gateway-keys tells the agent of Secrets and ConfigMaps: no keys. In: what gateway-keys
+// found in them. Out: entries in a journal, so that the agent reads only what changed.
 package inventory
 
 import (

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestJournal(t *testing.T) {
+func TestJournal(t *testing.T) { //nolint:funlen // one life of a file
 	path := filepath.Join(t.TempDir(), "journal")
 	r := Reader[int]{Path: path}
 	seen := map[string]int{}

@@ -3,24 +3,19 @@ package keeper
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/inventory"
 	"gateway/internal/journal"
-	"gateway/internal/keystream"
 	"gateway/internal/passwords"
 )
 
@@ -265,44 +260,6 @@ func TestKeeperWaitsForHAProxy(t *testing.T) {
 	r.expect(pairs{"a": a}, map[string]string{"a": "it has no tls.key"})
 }
 
-// A pod with many Secrets starts on those pairs that HAProxy takes for sure. About the others, it is asked once it runs,
-// a few at a time.
-func TestKeeperOfManySecrets(t *testing.T) {
-	r, authority := newRig(t), certtest.NewAuthority(t)
-	weak := certtest.Weak(t, nil)
-	r.haproxy.down = errors.New("it starts")
-	all := map[string][]byte{"weak/tls.crt": weak.Certificate, "weak/tls.key": weak.Key}
-	more := func(from, to int) {
-		for i := range to - from {
-			pair := authority.Issue(t, nil)
-			all[fmt.Sprintf("s%d/tls.crt", from+i)], all[fmt.Sprintf("s%d/tls.key", from+i)] = pair.Certificate, pair.Key
-		}
-		r.secrets.Put(all)
-	}
-	expect := func(asks bool, certificates, asked int) {
-		t.Helper()
-		r.look(time.Now())
-		found, entries := 0, r.inventory()
-		for _, entry := range entries {
-			if entry.Certificate != nil {
-				found++
-			}
-		}
-		if entries[inventory.Status].Asks != asks || found != certificates || r.haproxy.asked != asked {
-			t.Errorf("asks is %t, there are %d certificates, and HAProxy was asked about %d; want %t, %d, %d", entries[inventory.Status].Asks, found, r.haproxy.asked, asks, certificates, asked)
-		}
-	}
-	more(0, askAll)
-	expect(true, askAll, 0)
-	r.haproxy.down = nil
-	r.haproxy.refused[joined(weak)] = "too small"
-	expect(false, askAll, 1)
-	// One that runs is asked about all.
-	more(askAll, askAll+askAtOnce+10)
-	expect(false, askAll+askAtOnce, 1+askAtOnce)
-	expect(false, askAll+askAtOnce+10, 1+askAtOnce+10)
-}
-
 // HAProxy is told of what was written, each worker that may not have read it, and no other.
 func TestKeeperTellsHAProxy(t *testing.T) {
 	r, authority, at := newRig(t), certtest.NewAuthority(t), time.Unix(2_000_000_000, 0)
@@ -433,170 +390,4 @@ func TestKeeperReadsOneVersion(t *testing.T) {
 		t.Errorf("a certificate of before with a key of after is a problem: %s", problem)
 	}
 	r.expect(map[string]certtest.Pair{"a": renewed, "b": b}, nil)
-}
-
-// The agent has HAProxy load what the agent sees.
-func TestKeeperWritesForHAProxyFirst(t *testing.T) {
-	r, authority := newRig(t), certtest.NewAuthority(t)
-	r.secrets.PutPair("a", authority.Issue(t, nil))
-	r.keeper.Certificates = "/nowhere"
-	if err := r.keeper.Look(t.Context(), time.Now()); err == nil {
-		t.Error("no error")
-	}
-	if _, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", "tls.pem")); err != nil {
-		t.Errorf("HAProxy's are not there yet: %v", err)
-	}
-}
-
-// What is the same is not written again: HAProxy would be made to load it.
-func TestKeeperWritesWhatChanged(t *testing.T) {
-	r, authority := newRig(t), certtest.NewAuthority(t)
-	a := map[string]certtest.Pair{"a": authority.Issue(t, nil)}
-	r.secrets.PutPair("a", a["a"])
-	r.expect(a, nil)
-	written := func() (all []os.FileInfo) {
-		for _, path := range []string{filepath.Join(r.keeper.Pairs, "a", certificates.JoinedFile), filepath.Join(r.keeper.Certificates, inventory.File)} {
-			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, info)
-		}
-		return all
-	}
-	before := written()
-	expectSame := func(what string) {
-		t.Helper()
-		for i, info := range written() {
-			if !os.SameFile(info, before[i]) || info.Size() != before[i].Size() {
-				t.Errorf("%s: %s was written again", what, info.Name())
-			}
-		}
-	}
-	r.secrets.Put(nil)
-	r.expect(a, nil)
-	expectSame("the same content")
-	r.secrets.PutPair("b", authority.Issue(t, nil))
-	r.look(time.Now())
-	before[1] = written()[1]
-	expectSame("another Secret")
-	r.restart()
-	r.look(time.Now().Add(2 * startTime))
-	expectSame("the next Keeper")
-	if len(r.haproxy.has) != 2 {
-		t.Errorf("HAProxy was told of %d, want each once", len(r.haproxy.has))
-	}
-}
-
-// What was not written to its end goes, no key reaches the agent, and nobody else may read one.
-func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
-	r, authority := newRig(t), certtest.NewAuthority(t)
-	// One that ended in between left this.
-	left := filepath.Join(r.keeper.Pairs, newFile)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, authority.Issue(t, nil).Key, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		r.secrets.PutPair("a", authority.Issue(t, nil))
-		r.secrets.PutPair("b", authority.Issue(t, nil))
-		if err := r.keeper.Look(t.Context(), time.Now()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var keys int
-	for _, volume := range []string{r.keeper.Pairs, r.keeper.Certificates} {
-		err := filepath.WalkDir(volume, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			if strings.Contains(string(content), "PRIVATE KEY") {
-				keys++
-				if volume != r.keeper.Pairs {
-					t.Errorf("%s holds a key", path)
-				}
-			}
-			if info, err := entry.Info(); err != nil || info.Mode() != 0o600 {
-				t.Errorf("%s has mode %s: %v", path, info.Mode(), err)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if keys != 2 {
-		t.Errorf("there are %d keys, want those of now", keys)
-	}
-}
-
-func TestKeeperSaysWhyItCannotWork(t *testing.T) {
-	r, broken, authority := newRig(t), certtest.NewVolume(t), certtest.NewAuthority(t)
-	r.secrets.PutPair("a", authority.Issue(t, nil))
-	broken.PutPair("a", authority.Issue(t, nil))
-	file, taken, damaged := filepath.Join(broken.Dir, "a", "tls.crt"), t.TempDir(), t.TempDir()
-	if err := errors.Join(os.Remove(file), os.Symlink("tls.crt", file), os.MkdirAll(filepath.Join(taken, "a", "tls.pem"), 0o700),
-		os.WriteFile(filepath.Join(damaged, inventory.File), []byte("no\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		spoil func(k *Keeper)
-		want  string
-	}{
-		{func(k *Keeper) { k.Secrets = "/nowhere" }, "failed to see what kubelet mounted"},
-		{func(k *Keeper) { k.Secrets = broken.Dir }, "failed to read a volume: open a/tls.crt"},
-		{func(k *Keeper) { k.Pairs = taken }, "failed to write for HAProxy: rename"},
-		{func(k *Keeper) { k.Pairs = "/nowhere/pairs" }, "failed to write for HAProxy: mkdir"},
-		{func(k *Keeper) { k.Certificates = "/nowhere" }, "failed to write a journal: open /nowhere"},
-		{func(k *Keeper) { k.Certificates = damaged }, "failed to read a journal"},
-	} {
-		spoilt := *r.keeper
-		test.spoil(&spoilt)
-		if err := spoilt.Run(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got %v, want %s", err, test.want)
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.keeper.Run(ended); err != nil {
-		t.Errorf("asked to stop: %v", err)
-	}
-}
-
-// BenchmarkKeeper measures what a Keeper takes for all pairs of a new pod, and for one more.
-func BenchmarkKeeper(b *testing.B) {
-	for _, count := range []int{64, 10_000} {
-		secrets, authority := certtest.NewVolume(b), certtest.NewAuthority(b)
-		objects := make([]keystream.Object, count+1)
-		for i := range objects {
-			pair := authority.Issue(b, []string{fmt.Sprintf("host-%d.example.com", i)})
-			content := files{certificates.CertificateFile: pair.Certificate, certificates.KeyFile: pair.Key}
-			objects[i] = keystream.Object{Kind: keystream.KindSecret, Name: fmt.Sprint("secret-", i), Digest: keystream.Digest(content), Files: content}
-		}
-		var keeper *Keeper
-		start := func() {
-			keeper = &Keeper{Secrets: secrets.Dir, Pairs: b.TempDir(), Certificates: b.TempDir(), Users: passwords.NewChecker(), HAProxy: &proxy{down: errors.New("it starts"), has: map[string]string{}}}
-			if err := errors.Join(keeper.Look(b.Context(), time.Now()), keeper.pass(b.Context(), objects[:count], true, time.Now())); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.Run(fmt.Sprintf("start/%d", count), func(b *testing.B) {
-			for b.Loop() {
-				start()
-			}
-		})
-		start()
-		keeper.HAProxy = &proxy{process: runtime.Process{PID: 1, Started: time.Now().Add(time.Hour).Unix()}, has: map[string]string{}}
-		b.Run(fmt.Sprintf("one/%d", count), func(b *testing.B) {
-			for b.Loop() {
-				for _, content := range []files{objects[count].Files, nil} {
-					objects[count].Files = content
-					if err := keeper.pass(b.Context(), objects[count:], true, time.Now()); err != nil {
-						b.Fatal(err)
-					}
-				}
-				objects[count].Files = files{certificates.CertificateFile: objects[0].Files[certificates.CertificateFile], certificates.KeyFile: objects[0].Files[certificates.KeyFile]}
-			}
-		})
-	}
 }

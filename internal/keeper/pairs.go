@@ -153,7 +153,7 @@ func (k *Keeper) has(secret string, joined []byte) bool {
 	return err == nil && bytes.Equal(content, joined)
 }
 
-// passNew passes on pairs that HAProxy does not have, once it has been asked about them. down is why it cannot be asked.
+// passNew passes on pairs that HAProxy does not have, once it has been asked about them. down is why it cannot be.
 // A pod with many pairs starts on those that it takes for sure: to ask about one costs HAProxy as much as a handshake.
 func (k *Keeper) passNew(ctx context.Context, c *changes, candidates []candidate, down error, at time.Time) {
 	isStart := down != nil && len(candidates) > askAll

@@ -94,7 +94,7 @@ func (r *streamRig) expectFile(dir, path, want string) {
 	r.eventually(path, func() error {
 		got, err := os.ReadFile(filepath.Join(dir, path))
 		if string(got) != want || want == "" && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("it is %q, %v", got, err)
+			return fmt.Errorf("it is %q (%w)", got, err)
 		}
 		return nil
 	})
