@@ -75,6 +75,7 @@ func newMountReader(mounts Mounts) *mountReader {
 	r.files = mounted{
 		hasKeys: mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[string]map[string]string{}, issuers: map[string][]byte{},
 		authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}, ruleSets: map[string]string{},
+		versions: map[string]int{}, plain: map[string]*plain{},
 	}
 	if r.files.unknown = map[string]time.Time{}; !mounts.KeyServer {
 		r.files.only, r.files.unknown = &r.mounts, nil
@@ -132,6 +133,7 @@ func (r *mountReader) readInventory() (isNew bool) {
 
 // takeSecret takes over an entry; nil: there is none.
 func (r *mountReader) takeSecret(secret string, entry *inventory.Entry) {
+	r.files.versions[secret]++
 	if entry == nil {
 		delete(r.files.certificates, secret)
 		delete(r.files.users, secret)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +94,10 @@ func namesWithin(hostname string, names []string) ([]string, bool) {
 type mounted struct {
 	// only are those that are mounted, whether they exist or not; nil: all of which anything is known.
 	only *Mounts
+	// versions are other numbers for other entries of a Secret, and plain are listeners as they were found; nil: that is
+	// not kept.
+	versions map[string]int
+	plain    map[string]*plain
 	// unknown is since when what is wanted has been unknown, by its key in the inventory; nil: it never becomes known.
 	unknown      map[string]time.Time
 	certificates map[string]certificateFile
@@ -161,25 +166,17 @@ func (m *material) isOutdated(now time.Time) bool {
 // collect returns the material of a table at some time.
 func collect(table *routing.Table, files mounted, namespace string, now time.Time) material {
 	c := collector{
-		material:  material{certificates: map[string][]render.Certificate{}, authorities: map[string][]byte{}, keySets: map[routing.KeySource][]routing.JWTKey{}, from: now.Round(0)},
+		material:  material{certificates: make(map[string][]render.Certificate, len(table.Listeners)), authorities: map[string][]byte{}, keySets: map[routing.KeySource][]routing.JWTKey{}, from: now.Round(0)},
 		files:     files,
 		namespace: namespace,
 		now:       now,
-		taken:     map[takenName]bool{},
+	}
+	if len(files.plain) > 2*len(table.Listeners)+100 {
+		clear(files.plain) // most of them are gone
 	}
 	for i := range table.Listeners {
-		listener := &table.Listeners[i]
-		if listener.TLS == nil {
-			continue
-		}
-		for _, secret := range listener.TLS.Secrets {
-			c.certificate(listener, secret)
-		}
-		for _, configMap := range listener.TLS.ClientCAs {
-			if !c.authority(listener.Name, configMap) {
-				// It is not served, so HAProxy does not see its certificates.
-				delete(c.certificates, listener.Name)
-			}
+		if listener := &table.Listeners[i]; listener.TLS != nil {
+			c.listener(listener)
 		}
 	}
 	c.limitExceptions(table)
@@ -260,6 +257,64 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.KeyType), KeyType: file.KeyType.String()}
 		c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
 	}
+}
+
+// plain is a listener that was found to have good certificates, and to ask clients for none.
+type plain struct {
+	hostname string
+	tls      *routing.TLS
+	// versions are those of its Secrets.
+	versions     []int
+	certificates []render.Certificate
+	// from is when that was found, and until is when time alone changes it.
+	from, until time.Time
+}
+
+// listener collects what a listener has. Most have the same as before.
+func (c *collector) listener(listener *routing.Listener) {
+	if known := c.files.plain[listener.Name]; known != nil && c.isSame(known, listener) {
+		c.certificates[listener.Name] = known.certificates
+		c.changesAt(known.until)
+		return
+	}
+	problems, unmounted, until := len(c.problems), c.unmounted, c.until
+	c.until, c.unmounted, c.taken = time.Time{}, "", map[takenName]bool{}
+	for _, secret := range listener.TLS.Secrets {
+		c.certificate(listener, secret)
+	}
+	isPlain := len(c.problems) == problems && c.unmounted == "" && len(listener.TLS.ClientCAs) == 0
+	for _, configMap := range listener.TLS.ClientCAs {
+		if !c.authority(listener.Name, configMap) {
+			// It is not served, so HAProxy does not see its certificates.
+			delete(c.certificates, listener.Name)
+		}
+	}
+	if delete(c.files.plain, listener.Name); isPlain && c.files.plain != nil {
+		known := &plain{hostname: listener.Hostname, tls: listener.TLS, certificates: c.certificates[listener.Name], from: c.from, until: c.until}
+		for _, secret := range listener.TLS.Secrets {
+			known.versions = append(known.versions, c.files.versions[secret])
+		}
+		c.files.plain[listener.Name] = known
+	}
+	c.unmounted = cmp.Or(unmounted, c.unmounted)
+	c.changesAt(until)
+}
+
+// isSame reports whether a listener has what it had.
+func (c *collector) isSame(known *plain, listener *routing.Listener) bool {
+	if known.hostname != listener.Hostname || known.tls != listener.TLS && !reflect.DeepEqual(known.tls, listener.TLS) {
+		return false
+	}
+	if c.now.Before(known.from) || !c.now.Before(known.until) && !known.until.IsZero() {
+		return false
+	}
+	for i, secret := range listener.TLS.Secrets {
+		if known.versions[i] != c.files.versions[secret] {
+			return false
+		}
+	}
+	known.tls = listener.TLS
+	return true
 }
 
 // certificateForBackends checks the client certificate for backends. It may be for any name.

@@ -146,6 +146,48 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	}
 }
 
+// TestCollectAgain: what was found before is found again by all that changes: Secrets, listeners and time.
+func TestCollectAgain(t *testing.T) {
+	shown, authority, now := newShown(t), certtest.NewAuthority(t), time.Now()
+	issue := func(from, to time.Duration, names ...string) certtest.Pair {
+		return authority.Issue(t, names, certtest.Valid(now.Add(from), now.Add(to)))
+	}
+	shown.putPair("a", issue(-time.Hour, time.Hour, "a.example.com"))
+	shown.putPair("b", issue(-time.Hour, 9*time.Hour, "b.example.com"))
+	r := newMountReader(Mounts{CertificatesDir: shown.dir, KeyServer: true})
+	table := routing.Table{Listeners: []routing.Listener{tlsListener("a", "a.example.com", "a"), tlsListener("b", "b.example.com", "b")}}
+	for i, step := range []struct {
+		change       func()
+		at           time.Duration
+		certificates string
+		problems     int
+	}{
+		{func() {}, 0, "map[a:[{a [a.example.com] ECDSA}] b:[{b [b.example.com] ECDSA}]]", 0},
+		{func() {}, time.Minute, "map[a:[{a [a.example.com] ECDSA}] b:[{b [b.example.com] ECDSA}]]", 0},
+		{func() {}, 2 * time.Hour, "map[b:[{b [b.example.com] ECDSA}]]", 1},
+		{func() { shown.putPair("a", issue(-time.Hour, 3*time.Hour, "a.example.com")) }, 2 * time.Hour, "map[a:[{a [a.example.com] ECDSA}] b:[{b [b.example.com] ECDSA}]]", 0},
+		{func() { table.Listeners[0].Hostname = "other.example.com" }, 2 * time.Hour, "map[b:[{b [b.example.com] ECDSA}]]", 1},
+		{func() { table.Listeners[0] = tlsListener("a", "a.example.com", "a", "b") }, 2 * time.Hour, "map[a:[{a [a.example.com] ECDSA}] b:[{b [b.example.com] ECDSA}]]", 1},
+		{func() { table.Listeners[0] = tlsListener("a", "a.example.com", "a") }, 2 * time.Hour, "map[a:[{a [a.example.com] ECDSA}] b:[{b [b.example.com] ECDSA}]]", 0},
+		{func() { table.Listeners[0].TLS = &routing.TLS{Secrets: []string{"a"}, ClientCAs: []string{"staff"}} }, 2 * time.Hour, "map[b:[{b [b.example.com] ECDSA}]]", 0},
+		{func() { table.Listeners[0].TLS = &routing.TLS{Secrets: []string{"a"}} }, 2 * time.Hour, "map[a:[{a [a.example.com] ECDSA}] b:[{b [b.example.com] ECDSA}]]", 0},
+		{func() { shown.put(map[string]*inventory.Entry{inventory.SecretKey("a"): {}}) }, 2 * time.Hour, "map[b:[{b [b.example.com] ECDSA}]]", 1},
+		{func() {}, -2 * time.Hour, "map[]", 2},
+	} {
+		step.change()
+		r.look()
+		got := collect(&table, r.files, "shop", now.Add(step.at))
+		if s := fmt.Sprint(got.certificates); s != step.certificates || len(got.problems) != step.problems {
+			t.Errorf("step %d: certificates are %s, problems %v", i, s, got.problems)
+		}
+		plain := r.files
+		plain.plain = nil
+		if anew := collect(&table, plain, "shop", now.Add(step.at)); fmt.Sprint(anew.certificates, anew.problems, anew.until, anew.unmounted) != fmt.Sprint(got.certificates, got.problems, got.until, got.unmounted) {
+			t.Errorf("step %d: got %+v, and anew %+v", i, got, anew)
+		}
+	}
+}
+
 // TestTheCertificateForBackendsIsChecked: it is for no name, and need not have one.
 func TestTheCertificateForBackendsIsChecked(t *testing.T) {
 	now := time.Now()

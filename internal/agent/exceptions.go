@@ -28,12 +28,20 @@ type excepted struct{ names, bytes int }
 
 // limitExceptions leaves out the certificates of names that are too many for the lines of their wildcards.
 func (c *collector) limitExceptions(table *routing.Table) {
+	types, hasWildcard := map[string]bool{}, false
+	for _, found := range c.certificates {
+		for _, certificate := range found {
+			types[certificate.KeyType] = true
+			hasWildcard = hasWildcard || slices.ContainsFunc(certificate.Names, func(name string) bool { return strings.HasPrefix(name, "*.") })
+		}
+	}
+	if !hasWildcard || len(types) < 2 {
+		return
+	}
 	has, wildcards := map[keyAt]bool{}, map[keyAt]*excepted{}
-	types := map[string]bool{}
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]
 		for _, certificate := range c.certificates[listener.Name] {
-			types[certificate.KeyType] = true
 			for _, name := range certificate.Names {
 				key := keyAt{listener.Port, name, certificate.KeyType}
 				if has[key] = true; strings.HasPrefix(name, "*.") {
@@ -41,9 +49,6 @@ func (c *collector) limitExceptions(table *routing.Table) {
 				}
 			}
 		}
-	}
-	if len(wildcards) == 0 || len(types) < 2 {
-		return
 	}
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]

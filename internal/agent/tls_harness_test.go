@@ -50,7 +50,7 @@ func (r *tlsRig) useKeyServer() {
 
 // newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets
 // are mounted.
-func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
+func newTLSRig(t testing.TB, secrets ...string) *tlsRig {
 	t.Helper()
 	r := &tlsRig{rig: newRig(t), authority: certtest.NewAuthority(t), httpsPort: haproxytest.FreePort(t), users: passwords.NewChecker()}
 	r.secrets, r.authorities = certtest.NewVolume(t), certtest.NewVolume(t)
