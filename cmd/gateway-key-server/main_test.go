@@ -61,6 +61,7 @@ func TestPermissions(t *testing.T) {
 			"app.example.com gateways: list watch", "app.example.com gatewayattachments: list watch",
 			"gateway.networking.k8s.io gateways: list watch", "gateway.networking.k8s.io listenersets: list watch",
 			"gateway.networking.k8s.io referencegrants: list watch", "namespaces: list watch",
+			"rbac.authorization.k8s.io rolebindings: list watch", "rbac.authorization.k8s.io clusterrolebindings: list watch",
 			"authentication.k8s.io tokenreviews: create",
 			"secrets: create", "configmaps: create", "secrets gateway-key-server: get update", "configmaps gateway-key-server-ca: get update",
 		},

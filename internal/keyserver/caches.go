@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -97,6 +98,10 @@ func newCaches(
 			func(namespace *corev1.Namespace, gone bool) {
 				state.setNamespace(namespace.Name, labels.Set(namespace.Labels), gone)
 			}),
+		watch(c, "rolebindings", informers.NewSharedInformerFactory(kube, 0).Rbac().V1().RoleBindings().Informer(), stripBinding,
+			func(b *rbacv1.RoleBinding, gone bool) { state.setBinding(b, b.RoleRef, b.Subjects, gone) }),
+		watch(c, "clusterrolebindings", informers.NewSharedInformerFactory(kube, 0).Rbac().V1().ClusterRoleBindings().Informer(), stripBinding,
+			func(b *rbacv1.ClusterRoleBinding, gone bool) { state.setBinding(b, b.RoleRef, b.Subjects, gone) }),
 	)
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}

@@ -1,6 +1,9 @@
 package keyserver
 
 import (
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -13,6 +16,9 @@ import (
 	source "gateway/internal/source/appv1"
 	"gateway/internal/source/gatewayapi"
 )
+
+// attachedRole is the ClusterRole by which agents may read routes.
+const attachedRole = "gateway-attached"
 
 // claimsOf returns what a claimant claims. One that is gone claims nothing.
 func (s *state) claimsOf(c claimant) claims {
@@ -98,19 +104,59 @@ func (s *state) addUses(of *claims, object metav1.Object) {
 	}
 }
 
-// addAttachment adds what the objects of a namespace need of a Gateway: it can be of that namespace only.
+// addAttachment adds what the objects of a namespace need of a Gateway: it can be of that namespace only. The operator
+// lets the Gateway's agents read this namespace because there are such objects. A GatewayAttachment alone proves nothing:
+// it is in the Gateway's namespace.
 func (s *state) addAttachment(of *claims, attachment *appv1.GatewayAttachment) {
 	spec := &attachment.Spec
 	of.gateway = types.NamespacedName{Namespace: attachment.Namespace, Name: spec.GatewayName}
 	of.on[claimant{kindOwn, of.gateway.Namespace, of.gateway.Name}] = true
 	own := s.own[of.gateway]
 	isBound := meta.IsStatusConditionTrue(attachment.Status.Conditions, appv1.ConditionBound)
-	if own == nil || !metav1.IsControlledBy(attachment, own) || !isBound {
+	if own == nil || !metav1.IsControlledBy(attachment, own) || !isBound || !s.hasConsent(of, spec.Namespace) {
 		return
 	}
 	s.add(of, keystream.KindSecret, spec.Namespace, useUsers, namesOf(spec.Users)...)
 	s.add(of, keystream.KindSecret, spec.Namespace, useLogin, namesOf(spec.Logins)...)
 	s.add(of, keystream.KindConfigMap, spec.Namespace, useConfigMap, namesOf(spec.ConfigMaps)...)
+}
+
+// hasConsent reports whether the agents of a Gateway may read the routes of a namespace.
+func (s *state) hasConsent(of *claims, namespace string) bool {
+	if namespace == of.gateway.Namespace {
+		return true
+	}
+	of.on[claimant{kindBinding, namespace, ""}], of.on[claimant{kindBinding, "", ""}] = true, true
+	return s.consents[consent{namespace, of.gateway}]+s.consents[consent{"", of.gateway}] > 0
+}
+
+// setBinding takes in a RoleBinding or ClusterRoleBinding.
+func (s *state) setBinding(binding metav1.Object, role rbacv1.RoleRef, subjects []rbacv1.Subject, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var now []consent
+	for _, subject := range subjects {
+		gateway, err := gatewayOf(accountPrefix + subject.Namespace + ":" + subject.Name)
+		if err == nil && subject.Kind == rbacv1.ServiceAccountKind && role.Kind == "ClusterRole" && role.Name == attachedRole && !gone {
+			now = append(now, consent{binding.GetNamespace(), gateway})
+		}
+	}
+	before := s.bindings[nameOf(binding)]
+	if slices.Equal(before, now) {
+		return
+	}
+	if s.bindings[nameOf(binding)] = now; len(now) == 0 {
+		delete(s.bindings, nameOf(binding))
+	}
+	for _, c := range now {
+		s.consents[c]++
+	}
+	for _, c := range before {
+		if s.consents[c]--; s.consents[c] == 0 {
+			delete(s.consents, c)
+		}
+	}
+	s.changed(claimant{kindBinding, binding.GetNamespace(), ""})
 }
 
 func namesOf(refs []appv1.ObjectReference) []string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/certificates"
@@ -110,6 +111,26 @@ func strip(obj any) (any, error) {
 			}
 		}
 		return &corev1.ConfigMap{ObjectMeta: metadata(of), BinaryData: only(files, useConfigMap)}, nil
+	}
+	return obj, nil // a tombstone
+}
+
+// stripBinding is the transform of the caches of RoleBindings and ClusterRoleBindings: of others than those of agents, it
+// keeps the name.
+func stripBinding(obj any) (any, error) {
+	switch of := obj.(type) {
+	case *rbacv1.RoleBinding:
+		kept := &rbacv1.RoleBinding{ObjectMeta: metadata(of)}
+		if of.RoleRef.Name == attachedRole {
+			kept.RoleRef, kept.Subjects = of.RoleRef, of.Subjects
+		}
+		return kept, nil
+	case *rbacv1.ClusterRoleBinding:
+		kept := &rbacv1.ClusterRoleBinding{ObjectMeta: metadata(of)}
+		if of.RoleRef.Name == attachedRole {
+			kept.RoleRef, kept.Subjects = of.RoleRef, of.Subjects
+		}
+		return kept, nil
 	}
 	return obj, nil // a tombstone
 }

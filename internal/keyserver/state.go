@@ -36,14 +36,21 @@ const (
 	kindAttachment = "GatewayAttachment"
 	kindGrant      = "ReferenceGrant"
 	kindNamespace  = "Namespace"
+	kindBinding    = "RoleBinding"
 )
 
 // claims are what a claimant claims: for which Gateway, and what, by the key that pods know it by. on are the objects
-// that this depends on beside the claimant; a ReferenceGrant without a name stands for all of its namespace.
+// that this depends on beside the claimant; a ReferenceGrant or RoleBinding without a name stands for all of its namespace.
 type claims struct {
 	gateway types.NamespacedName
 	needs   map[string]need
 	on      map[claimant]bool
+}
+
+// consent says that the agents of a Gateway may read the routes of a namespace, "": of all.
+type consent struct {
+	namespace string
+	gateway   types.NamespacedName
 }
 
 // plan is what a Gateway may have, by the key that its pods know it by. A need counts as often as it is claimed.
@@ -77,6 +84,10 @@ type state struct {
 	attachments map[types.NamespacedName]*appv1.GatewayAttachment
 	grants      map[string]map[string]*gatewayv1.ReferenceGrant
 	namespaces  map[string]labels.Set
+	// bindings are the RoleBindings, and those without a namespace the ClusterRoleBindings, by which agents may read
+	// routes. consents count them.
+	bindings map[types.NamespacedName][]consent
+	consents map[consent]int
 
 	// plans are by our own Gateways.
 	plans map[types.NamespacedName]*plan
@@ -94,6 +105,7 @@ func newState(reads func(namespace string) bool) *state {
 		sets:        map[types.NamespacedName]*gatewayv1.ListenerSet{},
 		attachments: map[types.NamespacedName]*appv1.GatewayAttachment{},
 		grants:      map[string]map[string]*gatewayv1.ReferenceGrant{}, namespaces: map[string]labels.Set{},
+		bindings: map[types.NamespacedName][]consent{}, consents: map[consent]int{},
 		plans: map[types.NamespacedName]*plan{}, claimed: map[claimant]claims{},
 		dependents: map[claimant]map[claimant]bool{}, pods: map[types.UID]*stream{},
 	}

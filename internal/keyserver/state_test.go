@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,6 +102,14 @@ status: {conditions: [{type: Bound, status: "%[2]s", reason: Bound, message: "",
 		of, bound, local("team/users"), local("team/login"), local("team/team"))
 }
 
+// consents is the RoleBinding that the operator makes where there are routes for the Gateway.
+const consents = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: team, name: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gateway-attached}
+subjects: [{kind: ServiceAccount, namespace: web, name: shop-gateway}]`
+
 // own is a Gateway of our own.
 const own = `
 apiVersion: app.example.com/v1
@@ -157,6 +166,8 @@ func (s *state) put(t testing.TB, gone bool, objects ...runtime.Object) {
 			s.setObject(newObject(object), gone)
 		case *corev1.ConfigMap:
 			s.setObject(newObject(object), gone)
+		case *rbacv1.RoleBinding:
+			s.setBinding(object, object.RoleRef, object.Subjects, gone)
 		case *corev1.Namespace:
 			s.setNamespace(object.Name, labels.Set(object.Labels), gone)
 		case *gatewayv1.Gateway:
@@ -205,19 +216,23 @@ func TestWhatAGatewayMayHave(t *testing.T) {
 		reads   func(string) bool
 		want    []string
 	}{
-		"a Gateway of our own":        {"plain", []string{own}, nil, nil, []string{"ConfigMap/clients" + texts, "Secret/own" + pair}},
-		"another Gateway":             {"plain", []string{shop, set}, nil, nil, nil},
-		"of the Gateway API":          {"shop", []string{shop}, nil, nil, shopHas},
-		"without the one made for it": {"shop", []string{shop}, []string{strings.Split(shop, "\n---\n")[1]}, nil, nil},
-		"a Gateway without grant":     {"shop", []string{shop}, []string{strings.Split(shop, "\n---\n")[2]}, nil, []string{shopHas[0], shopHas[2]}},
-		"no Secret":                   {"shop", []string{shop}, []string{secrets}, nil, []string{"ConfigMap/clients", "Secret/" + local("certs/granted"), "Secret/own"}},
-		"a ListenerSet":               {"shop", []string{shop, set}, nil, nil, append([]string{"Secret/" + local("team/team") + pair}, shopHas...)},
-		"a ListenerSet gone":          {"shop", []string{shop, set}, []string{strings.Split(set, "\n---\n")[1]}, nil, shopHas},
-		"one that is not allowed":     {"shop", []string{shop, set, strings.Replace(strings.Split(set, "\n---\n")[0], "hosts", "none", 1)}, nil, nil, shopHas},
-		"a GatewayAttachment":         {"shop", []string{shop, attachment("uid-of-made", "True")}, nil, nil, attached},
-		"one that is not bound":       {"shop", []string{shop, attachment("uid-of-made", "False")}, nil, nil, shopHas},
-		"one of an earlier Gateway":   {"shop", []string{shop, attachment("other", "True")}, nil, nil, shopHas},
-		"copies, where it may not read": {"shop", []string{shop, attachment("uid-of-made", "True")}, nil, func(namespace string) bool { return namespace == "web" }, []string{
+		"a Gateway of our own":         {"plain", []string{own}, nil, nil, []string{"ConfigMap/clients" + texts, "Secret/own" + pair}},
+		"another Gateway":              {"plain", []string{shop, set}, nil, nil, nil},
+		"of the Gateway API":           {"shop", []string{shop}, nil, nil, shopHas},
+		"without the one made for it":  {"shop", []string{shop}, []string{strings.Split(shop, "\n---\n")[1]}, nil, nil},
+		"a Gateway without grant":      {"shop", []string{shop}, []string{strings.Split(shop, "\n---\n")[2]}, nil, []string{shopHas[0], shopHas[2]}},
+		"no Secret":                    {"shop", []string{shop}, []string{secrets}, nil, []string{"ConfigMap/clients", "Secret/" + local("certs/granted"), "Secret/own"}},
+		"a ListenerSet":                {"shop", []string{shop, set}, nil, nil, append([]string{"Secret/" + local("team/team") + pair}, shopHas...)},
+		"a ListenerSet gone":           {"shop", []string{shop, set}, []string{strings.Split(set, "\n---\n")[1]}, nil, shopHas},
+		"one that is not allowed":      {"shop", []string{shop, set, strings.Replace(strings.Split(set, "\n---\n")[0], "hosts", "none", 1)}, nil, nil, shopHas},
+		"a GatewayAttachment":          {"shop", []string{shop, attachment("uid-of-made", "True"), consents}, nil, nil, attached},
+		"one that nobody consents to":  {"shop", []string{shop, attachment("uid-of-made", "True")}, nil, nil, shopHas},
+		"one of somebody else's role":  {"shop", []string{shop, attachment("uid-of-made", "True"), strings.Replace(consents, "gateway-attached", "view", 1)}, nil, nil, shopHas},
+		"one for another Gateway":      {"shop", []string{shop, attachment("uid-of-made", "True"), strings.Replace(consents, "shop-gateway", "plain-gateway", 1)}, nil, nil, shopHas},
+		"a consent that is taken back": {"shop", []string{shop, attachment("uid-of-made", "True"), consents}, []string{consents}, nil, shopHas},
+		"one that is not bound":        {"shop", []string{shop, attachment("uid-of-made", "False"), consents}, nil, nil, shopHas},
+		"one of an earlier Gateway":    {"shop", []string{shop, attachment("other", "True"), consents}, nil, nil, shopHas},
+		"copies, where it may not read": {"shop", []string{shop, attachment("uid-of-made", "True"), consents}, nil, func(namespace string) bool { return namespace == "web" }, []string{
 			"ConfigMap/clients" + texts, "ConfigMap/own" + texts, "ConfigMap/" + local("team/team"), "Secret/" + local("certs/granted"),
 			"Secret/" + local("team/login"), "Secret/" + local("team/users"), "Secret/own" + pair,
 		}},
@@ -245,7 +260,7 @@ func TestWhatAGatewayMayHave(t *testing.T) {
 
 // TestOrder: what a Gateway may have depends on what there is, and not on how it came about.
 func TestOrder(t *testing.T) {
-	objects := read(t, secrets, shop, set, own, attachment("uid-of-made", "True"))
+	objects := read(t, secrets, shop, set, own, consents, attachment("uid-of-made", "True"))
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s, there := newState(everywhere), map[int]bool{}
@@ -271,7 +286,7 @@ func TestOrder(t *testing.T) {
 				s.put(t, true, object)
 			}
 		}
-		if n := len(s.objects) + len(s.wanters) + len(s.plans) + len(s.claimed) + len(s.dependents) + len(s.grants); n > 0 {
+		if n := len(s.objects) + len(s.wanters) + len(s.plans) + len(s.claimed) + len(s.dependents) + len(s.grants) + len(s.bindings) + len(s.consents); n > 0 {
 			t.Fatalf("seed %d: of no objects, %d things are left: %+v", seed, n, s)
 		}
 	}
