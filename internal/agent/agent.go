@@ -165,7 +165,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	requests.SetNamespace(a.options.Namespace)
 	decisions.source.Store(&decisionsSource{a.worker, a.options.Namespace})
 	server, err := health.Start(health.Options{
-		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.proxyConfig, peers.Path: a.relay},
+		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{
+			proxyconfig.Path: a.proxyConfig, proxyconfig.UnderWayPath: http.HandlerFunc(a.proxyConfig.serveUnderWay), peers.Path: a.relay,
+		},
 	})
 	if err != nil {
 		return err

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -62,8 +64,7 @@ func (h *configHandler) addReload(now time.Time, loaded *disk, reason string, er
 // ServeHTTP answers with a proxyconfig.Config. It refuses requests from outside of the pod. kubelet forwards ports from
 // within, for users who may do that.
 func (h *configHandler) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
-	if peer, err := netip.ParseAddrPort(request.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
-		http.Error(writer, "only for requests from within the pod: see kubectl gateway proxy-config", http.StatusForbidden)
+	if !isFromPod(writer, request) {
 		return
 	}
 	h.mu.Lock()
@@ -85,6 +86,47 @@ func (h *configHandler) ServeHTTP(writer http.ResponseWriter, request *http.Requ
 	} else if answer.Problem == "" {
 		answer.Problem = err.Error()
 	}
+	answerJSON(writer, answer)
+}
+
+// isFromPod reports whether a request comes from within the pod. It answers others.
+func isFromPod(writer http.ResponseWriter, request *http.Request) bool {
+	if peer, err := netip.ParseAddrPort(request.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
+		http.Error(writer, "only for requests from within the pod: see kubectl gateway proxy-config", http.StatusForbidden)
+		return false
+	}
+	return true
+}
+
+func answerJSON(writer http.ResponseWriter, answer any) {
 	writer.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(writer).Encode(answer) // who went away needs no answer
+}
+
+// serveUnderWay answers with a proxyconfig.UnderWay, as ServeHTTP does.
+func (h *configHandler) serveUnderWay(writer http.ResponseWriter, request *http.Request) {
+	if !isFromPod(writer, request) {
+		return
+	}
+	older, err := strconv.ParseUint(cmp.Or(request.URL.Query().Get(proxyconfig.ParameterOlder), "0"), 10, 31)
+	if err != nil {
+		http.Error(writer, proxyconfig.ParameterOlder+" is no number of seconds", http.StatusBadRequest)
+		return
+	}
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	age := time.Duration(older) * time.Second //nolint:gosec // it has 31 bits
+	requests, err := h.worker.UnderWay(request.Context(), age)
+	if err != nil {
+		http.Error(writer, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	old, err := h.master.UnderWay(request.Context(), age)
+	if err != nil {
+		logging.Warningf("%v", err)
+	}
+	requests = append(append([]proxyconfig.Request{}, requests...), old...)
+	slices.SortStableFunc(requests, func(a, b proxyconfig.Request) int { return a.Started.Compare(b.Started) })
+	count := min(len(requests), proxyconfig.MaxUnderWay)
+	answerJSON(writer, proxyconfig.UnderWay{Requests: requests[:count], More: len(requests) - count})
 }

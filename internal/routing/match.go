@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"strings"
 
 	"gateway/internal/model"
@@ -67,6 +68,62 @@ func (t Table) Match(r Request) (Match, bool) {
 		return Match{}, false
 	}
 	return Match{}, false
+}
+
+// Candidates returns the rules that may take a request of which only the port, the path and the method are known, and
+// the host unless it is "".
+func (t Table) Candidates(r Request) []*Rule {
+	path, ok := CanonicalPath(r.Path)
+	if !ok {
+		return nil
+	}
+	r.Path = path
+	var rules []*Rule
+	for i := range t.Listeners {
+		listener := &t.Listeners[i]
+		if listener.Port != r.Port || r.Host != "" && !model.HostnameMatches(listener.Hostname, r.Host) {
+			continue
+		}
+		hosts := listener.hostsOf(r.Host)
+		if r.Host == "" {
+			hosts = slices.Collect(listener.Hosts.Values())
+		}
+		for _, host := range hosts {
+			some, isLast := host.candidates(r)
+			for _, rule := range some {
+				if !slices.Contains(rules, rule) {
+					rules = append(rules, rule)
+				}
+			}
+			if isLast && r.Host != "" {
+				break
+			}
+		}
+		if r.Host != "" {
+			break // the routes of less specific listeners are not for this host
+		}
+	}
+	return rules
+}
+
+// candidates returns the rules of a host up to the first that has no conditions beside the path and the method, and
+// whether there is such a one.
+func (h *Host) candidates(r Request) (rules []*Rule, isLast bool) {
+	if r.Host != "" && !model.HostnameMatches(h.Name, r.Host) {
+		return nil, false
+	}
+	for _, pathType := range []PathType{Exact, Regex, Prefix} {
+		for i := range h.Entries {
+			entry := &h.Entries[i]
+			if entry.PathType != pathType || !entry.pathMatches(r.Path) || entry.Method != "" && entry.Method != r.Method {
+				continue
+			}
+			if rules = append(rules, entry.Rule); len(entry.Headers)+len(entry.Query) == 0 && entry.Session == "" {
+				return rules, true
+			}
+		}
+	}
+	return rules, false
 }
 
 // list returns the entries that a request is compared with together: up to the first that has no conditions, those of

@@ -108,6 +108,9 @@ routes:
 			got := ""
 			if match, ok := table.Match(routing.Request{Port: test.port, Host: test.host, Path: test.path}); ok {
 				got = fmt.Sprintf("%s %s/%d", match.Listener, match.Rule.Route, match.Rule.Index)
+				if candidates := table.Candidates(routing.Request{Port: test.port, Host: test.host, Path: test.path}); test.host != "" && (len(candidates) != 1 || candidates[0] != match.Rule) {
+					t.Errorf("without conditions, there are %d candidates", len(candidates))
+				}
 			}
 			if got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)

@@ -152,6 +152,12 @@ func TestUnreachableAgrees(t *testing.T) {
 		said += len(dead)
 		check := func(r routing.Request) {
 			match, ok := table.Match(r)
+			for _, host := range []string{r.Host, ""} {
+				known := routing.Request{Port: r.Port, Host: host, Path: r.Path, Method: r.Method}
+				if ok && !slices.Contains(table.Candidates(known), match.Rule) {
+					t.Fatalf("table %d: %+v is for %s, which is no candidate of %+v", i, r, match.Rule.Route, known)
+				}
+			}
 			if !ok {
 				return
 			}
