@@ -44,21 +44,36 @@ type Answer struct {
 // AskAll asks proxy pods what they run, and for other pages. The answers are in the order of the pods.
 func (c Clients) AskAll(ctx context.Context, pods []corev1.Pod, more ...Page) []Answer {
 	answers := make([]Answer, len(pods))
+	for i, pages := range c.PagesOfAll(ctx, pods, append([]Page{{proxypod.HealthPort, proxyconfig.Path}}, more...)...) {
+		answers[i].Pod = pods[i].Name
+		err := pages.Err
+		if err == nil {
+			answers[i].More = pages.Content[1:]
+			err = json.Unmarshal(pages.Content[0], &answers[i].Config)
+		}
+		if err != nil {
+			answers[i].Error = oneLine(err.Error())
+		}
+	}
+	return answers
+}
+
+// Pages are what a pod answers for pages.
+type Pages struct {
+	Content [][]byte
+	Err     error
+}
+
+// PagesOfAll asks pods for pages. The answers are in the order of the pods.
+func (c Clients) PagesOfAll(ctx context.Context, pods []corev1.Pod, pages ...Page) []Pages {
+	answers := make([]Pages, len(pods))
 	slots := make(chan struct{}, askedAtOnce)
 	var asking sync.WaitGroup
 	for i := range pods {
 		asking.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			answers[i].Pod = pods[i].Name
-			pages, err := c.fromPod(ctx, &pods[i], append([]Page{{proxypod.HealthPort, proxyconfig.Path}}, more...))
-			if err == nil {
-				answers[i].More = pages[1:]
-				err = json.Unmarshal(pages[0], &answers[i].Config)
-			}
-			if err != nil {
-				answers[i].Error = oneLine(err.Error())
-			}
+			answers[i].Content, answers[i].Err = c.fromPod(ctx, &pods[i], pages)
 		})
 	}
 	asking.Wait()

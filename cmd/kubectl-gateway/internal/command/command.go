@@ -18,6 +18,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
 	"gateway/cmd/kubectl-gateway/internal/render"
 	"gateway/cmd/kubectl-gateway/internal/routes"
+	"gateway/cmd/kubectl-gateway/internal/trace"
 	"gateway/cmd/kubectl-gateway/internal/try"
 	"gateway/cmd/kubectl-gateway/internal/version"
 	"gateway/cmd/kubectl-gateway/internal/wait"
@@ -27,6 +28,6 @@ import (
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), wait.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), routes.NewCommand(options), render.NewCommand(options),
-		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), adopt.NewCommand(options), try.NewCommand(options),
+		proxyconfig.NewCommand(options), logs.NewCommand(options), trace.NewCommand(options), convert.NewCommand(options), adopt.NewCommand(options), try.NewCommand(options),
 		compare.NewCommand(options), check.NewCommand(options), bundle.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }

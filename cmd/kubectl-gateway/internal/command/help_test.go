@@ -10,7 +10,7 @@ import (
 
 // commands are all commands that have help.
 var commands = []string{
-	"", "adopt", "apply", "bundle", "check", "compare", "convert", "dashboard", "explain", "list", "logs", "proxy-config", "render", "routes", "try", "version", "wait",
+	"", "adopt", "apply", "bundle", "check", "compare", "convert", "dashboard", "explain", "list", "logs", "proxy-config", "render", "routes", "trace", "try", "version", "wait",
 }
 
 // TestHelp: help has the flags of the command alone, within 100 columns. Those of kubectl are in one place.
@@ -40,7 +40,7 @@ func TestHelp(t *testing.T) {
 func TestCompletionOfValues(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	for args, want := range map[string]string{
-		"explain -o": "yaml\n", "bundle -o": "json\n", "routes -o": "json\n", "list -o": "wide\n", "check -o": "json\n", "version -o": "json\n", "convert -o": "yaml\n", "proxy-config -o": "yaml\n", "logs -o": "json\n",
+		"explain -o": "yaml\n", "bundle -o": "json\n", "trace -o": "json\n", "routes -o": "json\n", "list -o": "wide\n", "check -o": "json\n", "version -o": "json\n", "convert -o": "yaml\n", "proxy-config -o": "yaml\n", "logs -o": "json\n",
 		"logs --filter": "RateLimit\n", "logs --status": "5xx\n", "render --only": "haproxy.cfg\n",
 	} {
 		clitest.Run(t, "", append(append([]string{"__complete"}, strings.Fields(args)...), "")...).Want(t, 0, want)

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/model"
+	"gateway/internal/routing"
 )
 
 const long = `Show what happens to a request: its listener, route, rule and filters, its backends with their shares and endpoints, and
@@ -100,6 +102,18 @@ func (c *command) run(ctx context.Context, args []string) error {
 		return cli.Nof("the request gets an error")
 	}
 	return nil
+}
+
+// Of returns what happens to a request of a client, whose headers are like NAME:VALUE.
+func Of(site *cli.Site, table routing.Table, refused []model.Problem, url, method, client string, headers []string) (*Explanation, error) {
+	r, err := parseRequest(url, method, headers)
+	if err != nil {
+		return nil, err
+	}
+	if r.client, err = parseClient(client); err != nil {
+		return nil, err
+	}
+	return explain(site, table, refused, r, 0), nil
 }
 
 func (c *command) print(e *Explanation) error {

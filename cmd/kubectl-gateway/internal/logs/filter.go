@@ -25,7 +25,7 @@ func (f *filter) shows(l line) bool {
 		return f.isEmpty()
 	}
 	return anyOf(f.routes, func(route string) bool { return route == l.access.Route }) &&
-		anyOf(f.hosts, func(host string) bool { return matchesHost(host, l.access.Host) }) &&
+		anyOf(f.hosts, func(host string) bool { return MatchesHost(host, l.access.Host) }) &&
 		anyOf(f.filters, func(filter string) bool { return filter == l.access.Filter || l.access.Shadow[filter] > 0 }) &&
 		anyOf(f.statuses, func(s statusRange) bool { return s.first <= l.access.Status && l.access.Status <= s.last })
 }
@@ -35,8 +35,8 @@ func anyOf[T any](wanted []T, matches func(T) bool) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, matches)
 }
 
-// matchesHost reports whether a host is the wanted one, or below it if that is like *.example.com.
-func matchesHost(wanted, host string) bool {
+// MatchesHost reports whether a host is the wanted one, or below it if that is like *.example.com.
+func MatchesHost(wanted, host string) bool {
 	wanted = strings.ToLower(wanted)
 	if suffix, ok := strings.CutPrefix(wanted, "*"); ok {
 		return strings.HasSuffix(host, suffix) && len(host) > len(suffix)

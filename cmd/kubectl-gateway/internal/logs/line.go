@@ -28,16 +28,25 @@ type Access struct {
 	UserAgent string `json:"userAgent"`
 	Status    int    `json:"status"`
 	BytesOut  int64  `json:"bytesOut"`
-	MSTotal   int64  `json:"msTotal"`
-	Route     string `json:"route"`
-	Rule      string `json:"rule"`
-	Backend   string `json:"backend"`
-	Server    string `json:"server"`
+	// The times are in milliseconds, -1 for what the request did not get to.
+	MSRequest  int64  `json:"msRequest"`
+	MSQueue    int64  `json:"msQueue"`
+	MSConnect  int64  `json:"msConnect"`
+	MSResponse int64  `json:"msResponse"`
+	MSTotal    int64  `json:"msTotal"`
+	Retries    string `json:"retries"`
+	Route      string `json:"route"`
+	Rule       string `json:"rule"`
+	Backend    string `json:"backend"`
+	Server     string `json:"server"`
 	// Filter is the type of the filter that stopped the request.
 	Filter string `json:"filter"`
 	// Shadow are the filters in shadow that let the request through, with the statuses that they would have answered.
-	Shadow      map[string]int `json:"shadow"`
-	Termination string         `json:"termination"`
+	Shadow map[string]int `json:"shadow"`
+	// WAF is what a WAF has found, and Headers are those that the Gateway has the log have, by their names in lower case.
+	WAF         json.RawMessage   `json:"waf"`
+	Headers     map[string]string `json:"requestHeaders"`
+	Termination string            `json:"termination"`
 	// Error and TLSError say why there is no request, as of a client that fails to shake hands.
 	Error    string `json:"error"`
 	TLSError string `json:"tlsError"`
@@ -63,6 +72,15 @@ func ParseAccess(text string) (Access, bool) {
 	ok := strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &found) == nil && found.Termination != ""
 	return found, ok
 }
+
+// Name is the rule that took the request, such as team/web[0].
+func (a Access) Name() string { return clean(route(&a)) }
+
+// Endpoint is the backend and the endpoint that took the request, "-" if none did.
+func (a Access) Endpoint() string { return clean(backend(&a)) }
+
+// Request describes the request, and how it ended unless normally.
+func (a Access) Request() string { return clean(request(&a)) }
 
 // String describes the request and its result in a line.
 func (a Access) String() string {

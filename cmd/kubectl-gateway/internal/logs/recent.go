@@ -36,3 +36,15 @@ func Recent(ctx context.Context, core *corev1client.CoreV1Client, pod *corev1.Po
 	}
 	return since, nil
 }
+
+// Follow passes on the requests to a Gateway that end from now on, until ctx ends or take returns an error.
+func Follow(ctx context.Context, core *corev1client.CoreV1Client, namespace, gateway string, take func(pod string, at time.Time, a Access) error) error {
+	start := time.Now()
+	r := &reader{core: core, namespace: namespace, since: time.Second, seen: map[string]time.Time{}, lookAgain: time.Second}
+	return r.follow(ctx, gateway, func(l line) error {
+		if l.access == nil || l.time.Before(start) {
+			return nil
+		}
+		return take(l.pod, l.time, *l.access)
+	})
+}
