@@ -92,6 +92,7 @@ func (k *keys) flags(flags *flag.FlagSet) {
 	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate, API keys in "+certificates.APIKeysMap+", and keys of sessions in "+certificates.SessionKeysMap)
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` for the inventory that the agent reads: what there is, without keys, and what is wrong with it")
+	flags.StringVar(&k.ConfigDir, "config-dir", "", "`directory` of HAProxy's configurations: a key whose Secret is gone goes once they do not name it; empty: it stays")
 	flags.StringVar(&k.relay, "relay-socket", "", "`file` of the socket where HAProxy has connections to endpoints made; empty: it makes all itself")
 	flags.StringVar(&k.users, "users-socket", "", "`file` of the socket where HAProxy asks whether users of SECRET/auth may log in; empty: it does not")
 	flags.StringVar(&k.haproxy, "haproxy-socket", "", "`file` of the socket where HAProxy is asked about certificates, and told of them")

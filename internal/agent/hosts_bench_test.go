@@ -25,6 +25,7 @@ func BenchmarkHosts(b *testing.B) {
 }
 
 func benchmarkHosts(b *testing.B, hosts int) { //nolint:funlen // one pod's life
+	b.Helper()
 	const spare = 20 // hosts whose certificates come later
 	r := newTLSRig(b)
 	r.useKeyServer()

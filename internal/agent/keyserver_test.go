@@ -2,6 +2,8 @@ package agent
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +48,15 @@ func TestSecretsOfAKeyServer(t *testing.T) {
 		return nil
 	})
 	t.Logf("it took %s", time.Since(begin))
+	r.eventually("its key is gone", func() error {
+		if _, err := os.Stat(filepath.Join(r.pairsDir, "later", "tls.pem")); err == nil {
+			return errors.New("there is a file")
+		}
+		if strings.Contains(r.haproxy.Worker("show ssl cert"), filepath.Join(r.pairsDir, "later")) {
+			return errors.New("HAProxy has it")
+		}
+		return nil
+	})
 	stop()
 	if r.worker() != worker {
 		t.Error("HAProxy was reloaded")

@@ -69,7 +69,7 @@ func newTLSRig(t testing.TB, secrets ...string) *tlsRig {
 func (r *tlsRig) startKeeper() {
 	k := keeper.Keeper{
 		Secrets: r.secrets.Dir, Pairs: r.pairsDir, Certificates: r.shownDir, HAProxy: runtime.NewWorker(r.options.Paths.KeysSocket),
-		Users: r.users,
+		Users: r.users, ConfigDir: filepath.Dir(r.options.Paths.ConfigDir),
 	}
 	if r.server != nil {
 		k.Server, k.Secrets, k.Logins, k.Authorities = r.server.Client, r.keptDirs[0], r.keptDirs[1], r.options.Mounts.AuthoritiesDir

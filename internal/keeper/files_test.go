@@ -142,3 +142,48 @@ func TestKeeperSaysWhyItCannotWork(t *testing.T) {
 		t.Errorf("asked to stop: %v", err)
 	}
 }
+
+// TestKeeperForgetsKeys: the key of a Secret that is gone goes, once neither HAProxy nor a configuration on the disk uses
+// it. So it does by the next Keeper.
+func TestKeeperForgetsKeys(t *testing.T) {
+	r, authority, at := newRig(t), certtest.NewAuthority(t), time.Now()
+	dir := t.TempDir()
+	file := filepath.Join(r.keeper.Pairs, "a", "tls.pem")
+	configure := func(content string) {
+		t.Helper()
+		path := filepath.Join(dir, "load-1", "certificates-443.list")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content+"\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, isThere bool) {
+		t.Helper()
+		at = at.Add(2 * forgetInterval)
+		r.look(at)
+		if _, err := os.Stat(file); (err == nil) != isThere {
+			t.Errorf("%s: %v, there is %t", what, err, isThere)
+		}
+	}
+	r.secrets.PutPair("a", authority.Issue(t, nil))
+	r.secrets.PutPair("b", authority.Issue(t, nil))
+	r.look(at)
+	r.secrets.PutPair("a", certtest.Pair{})
+	expect("a Keeper that knows no configurations", true)
+	r.restart()
+	r.keeper.ConfigDir = dir
+	expect("no configuration yet", true)
+	configure(file + " a.example.com")
+	expect("one that names it", true)
+	configure("/pairs/b/tls.pem b.example.com")
+	r.haproxy.uses = file
+	expect("a HAProxy that uses it", true)
+	r.haproxy.uses, r.haproxy.down = "", errors.New("it starts")
+	expect("a HAProxy that does not answer", true)
+	r.haproxy.down = nil
+	expect("one that does not use it", false)
+	if _, err := os.Stat(filepath.Join(r.keeper.Pairs, "b", "tls.pem")); err != nil {
+		t.Errorf("the other one is gone: %v", err)
+	}
+	r.secrets.PutPair("a", authority.Issue(t, nil))
+	expect("a new one", true)
+}

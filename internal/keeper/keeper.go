@@ -47,6 +47,8 @@ type HAProxy interface {
 	CheckCertificate(ctx context.Context, pem []byte) error
 	// ReplaceCertificate makes it use one in place of that of a file.
 	ReplaceCertificate(ctx context.Context, file string, pem []byte) error
+	// ForgetCertificate makes it forget that of a file. It returns runtime.ErrCertificateInUse if it uses it.
+	ForgetCertificate(ctx context.Context, file string) error
 	// ReplaceMap makes it use these entries of a map. It returns runtime.ErrNoMap if it has none.
 	ReplaceMap(ctx context.Context, name string, entries []ir.MapEntry) error
 }
@@ -66,6 +68,9 @@ type Keeper struct {
 	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, the API keys in _/api-keys.map, and the keys
 	// of sessions in _/session-keys.map. Certificates gets the inventory for the agent.
 	Pairs, Certificates string
+	// ConfigDir has HAProxy's configurations. HAProxy forgets a pair whose Secret is gone once they do not name it, and its
+	// file goes. "": it stays.
+	ConfigDir string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker
 	// HAProxy is asked about them and told of them.
@@ -83,6 +88,9 @@ type Keeper struct {
 	from  time.Time
 	// keys are the entries of the maps with keys, by their files.
 	keys map[string][]ir.MapEntry
+	// gone are Secrets without a certificate whose pairs are not forgotten yet, and forgotAt is when that was last tried.
+	gone     map[string]bool
+	forgotAt time.Time
 	// written is when files in Pairs were, by SECRET/FILE: those that a worker may have read before.
 	written map[string]time.Time
 	// told is the worker that has them.
@@ -98,7 +106,7 @@ type files = map[string][]byte
 type source interface {
 	// changes returns the objects that changed since the last call; at first, those that differ from what was passed on.
 	// ok: all are known.
-	changes() (objects []keystream.Object, ok bool, err error)
+	changes() (objects []object, ok bool, err error)
 	// changed gets an element when there may be changes before the next look; nil: never.
 	changed() <-chan struct{}
 }
@@ -149,7 +157,8 @@ func (k *Keeper) open(at time.Time) (err error) {
 	if k.passed, err = journal.Open[string](filepath.Join(k.Pairs, passedFile)); err != nil {
 		return err
 	}
-	k.small, k.configMaps, k.waits, k.written = map[string]files{}, map[string]files{}, map[string]*waiting{}, map[string]time.Time{}
+	k.small, k.configMaps, k.waits = map[string]files{}, map[string]files{}, map[string]*waiting{}
+	k.written, k.gone = map[string]time.Time{}, map[string]bool{}
 	if err := k.noteEarlier(at); err != nil {
 		return err
 	}
@@ -179,11 +188,14 @@ func (k *Keeper) Look(ctx context.Context, at time.Time) error {
 	if err := k.pass(ctx, objects, ok, at); err != nil {
 		return err
 	}
+	if err := k.forget(ctx, at); err != nil {
+		return err
+	}
 	return k.tell(ctx, at)
 }
 
 // pass passes objects on, and what waits and may wait no more. all says that no objects are missing.
-func (k *Keeper) pass(ctx context.Context, objects []keystream.Object, all bool, at time.Time) error {
+func (k *Keeper) pass(ctx context.Context, objects []object, all bool, at time.Time) error {
 	c := changes{entries: map[string]*inventory.Entry{}, passed: map[string]*string{}, pairs: map[string][]byte{}}
 	if err := k.take(objects, &c); err != nil {
 		return err

@@ -25,6 +25,8 @@ type proxy struct {
 	// down is what it answers if it does not, and refused why it refuses a pair.
 	down    error
 	refused map[string]string
+	// uses is a file whose certificate it uses.
+	uses string
 	// has are the pairs that it was told of since it started, by file, and asked is how many it was asked about.
 	has   map[string]string
 	asked int
@@ -44,6 +46,14 @@ func (p *proxy) CheckCertificate(_ context.Context, pem []byte) error {
 
 func (p *proxy) ReplaceCertificate(_ context.Context, file string, pem []byte) error {
 	p.has[file] = string(pem)
+	return p.down
+}
+
+func (p *proxy) ForgetCertificate(_ context.Context, file string) error {
+	if p.uses == file {
+		return runtime.ErrCertificateInUse
+	}
+	delete(p.has, file)
 	return p.down
 }
 

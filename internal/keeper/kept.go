@@ -87,7 +87,7 @@ func (k *Keeper) keep(secrets, configMaps bool) error {
 }
 
 // takeConfigMap notes a ConfigMap.
-func (k *Keeper) takeConfigMap(object *keystream.Object, c *changes) {
+func (k *Keeper) takeConfigMap(object *object, c *changes) {
 	if k.configMaps[object.Name] = object.Files; len(object.Files) == 0 {
 		delete(k.configMaps, object.Name)
 	}

@@ -31,7 +31,7 @@ func newMounts(dir string, passed map[string]string) *mounts {
 
 // changes returns the Secrets that changed. At first it returns all, with those that are gone: nobody keeps what they
 // have but certificates.
-func (m *mounts) changes() (objects []keystream.Object, ok bool, err error) {
+func (m *mounts) changes() (objects []object, ok bool, err error) {
 	link := filepath.Join(m.dir, certificates.DataLink)
 	version, err := os.Readlink(link)
 	if err != nil {
@@ -61,12 +61,12 @@ func (m *mounts) changes() (objects []keystream.Object, ok bool, err error) {
 	for _, secret := range slices.Sorted(maps.Keys(now)) {
 		key, digest := keystream.Key(keystream.KindSecret, secret), keystream.Digest(now[secret])
 		if m.digests[key] = digest; before[key] != digest {
-			objects = append(objects, keystream.Object{Kind: keystream.KindSecret, Name: secret, Digest: digest, Files: now[secret]})
+			objects = append(objects, newObject(keystream.Object{Kind: keystream.KindSecret, Name: secret, Digest: digest, Files: now[secret]}))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := m.digests[key]; !ok {
-			objects = append(objects, keystream.Object{Kind: keystream.KindSecret, Name: key[len(keystream.KindSecret)+1:]})
+			objects = append(objects, newObject(keystream.Object{Kind: keystream.KindSecret, Name: key[len(keystream.KindSecret)+1:]}))
 		}
 	}
 	return objects, true, nil

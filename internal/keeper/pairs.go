@@ -18,10 +18,29 @@ import (
 	"gateway/internal/logging"
 )
 
-// waiting is a certificate and its key that are not passed on.
+// object is a Secret or ConfigMap that changed.
+type object struct {
+	keystream.Object
+	// pair is the certificate of a Secret; nil: it has none.
+	pair *waiting
+}
+
+// newObject checks whether certificate and key fit.
+func newObject(of keystream.Object) object {
+	o := object{Object: of}
+	if certificate, ok := of.Files[certificates.CertificateFile]; ok && of.Kind == keystream.KindSecret {
+		o.pair = &waiting{digest: of.Digest}
+		o.pair.Pair, o.pair.problem = certificates.Join(certificate, of.Files[certificates.KeyFile])
+	}
+	return o
+}
+
+// waiting is a certificate with its key that are not passed on.
 type waiting struct {
-	certificate, key []byte
-	digest           string
+	certificates.Pair
+	// problem is why they do not fit; "" if they do.
+	problem string
+	digest  string
 	// until is when to look at them again, zero: not before the Secret changes, or the clock is put back.
 	until time.Time
 	// asks says that HAProxy could not be asked about them.
@@ -29,7 +48,7 @@ type waiting struct {
 }
 
 // take notes objects, and keeps what nobody has to be asked about. Certificates are looked at next.
-func (k *Keeper) take(objects []keystream.Object, c *changes) error {
+func (k *Keeper) take(objects []object, c *changes) error {
 	isOther, isConfigMap := false, false
 	for i := range objects {
 		object := &objects[i]
@@ -48,12 +67,13 @@ func (k *Keeper) take(objects []keystream.Object, c *changes) error {
 			}
 		}
 		delete(k.waits, object.Name)
-		if certificate, ok := object.Files[certificates.CertificateFile]; ok {
-			k.waits[object.Name] = &waiting{certificate: certificate, key: object.Files[certificates.KeyFile], digest: object.Digest}
+		if object.pair != nil {
+			k.waits[object.Name] = object.pair
 			c.looks = append(c.looks, object.Name)
 			continue
 		}
-		// That is no mistake. HAProxy's file stays, because a configuration may still name it.
+		// That is no mistake. HAProxy's file stays as long as a configuration names it.
+		k.gone[object.Name] = true
 		entry := k.entry(c, object.Name)
 		entry.Certificate, entry.Problem = nil, ""
 		c.passed[keystream.Key(object.Kind, object.Name)] = &object.Digest
@@ -132,10 +152,10 @@ func (k *Keeper) passPairs(ctx context.Context, c *changes, at time.Time) {
 // counts, too, that nobody may use now, if the earlier one is no better.
 func (k *Keeper) check(secret string, at time.Time) (pair certificates.Pair, problem string, until time.Time) {
 	w := k.waits[secret]
-	pair, problem = certificates.Join(w.certificate, w.key)
-	if problem != "" {
-		return pair, problem, time.Time{}
+	if w.problem != "" {
+		return w.Pair, w.problem, time.Time{}
 	}
+	pair = w.Pair
 	earlier := k.shown.Values[inventory.SecretKey(secret)].Certificate
 	if earlier == nil {
 		return pair, "", time.Time{}
@@ -199,6 +219,7 @@ func (k *Keeper) accept(c *changes, secret string, pair certificates.Pair) {
 	entry.Certificate, entry.Problem = inventory.Describe(pair.Leaf), ""
 	c.passed[inventory.SecretKey(secret)] = &k.waits[secret].digest
 	delete(k.waits, secret)
+	delete(k.gone, secret)
 }
 
 // refuse notes why the pair of a Secret is not passed on.

@@ -27,7 +27,7 @@ type stream struct {
 	// have are the digests of what is known. queue is what was not returned yet. synced says
 	// that everything has arrived once.
 	have   map[string]string
-	queue  []keystream.Object
+	queue  []object
 	synced bool
 }
 
@@ -36,7 +36,7 @@ func newStream(client *keystream.Client, have map[string]string) *stream {
 }
 
 // changes returns nothing before everything has arrived once: a pod that was away for long is told of much at once.
-func (s *stream) changes() (objects []keystream.Object, ok bool, err error) {
+func (s *stream) changes() (objects []object, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.synced {
@@ -87,10 +87,14 @@ func (s *stream) run(ctx context.Context) {
 }
 
 // got notes objects.
-func (s *stream) got(objects []keystream.Object, synced bool) {
+func (s *stream) got(arrived []keystream.Object, synced bool) {
+	objects := make([]object, len(arrived))
+	for i := range arrived {
+		objects[i] = newObject(arrived[i]) // while more arrive
+	}
 	s.mu.Lock()
-	for i := range objects {
-		s.have[keystream.Key(objects[i].Kind, objects[i].Name)] = objects[i].Digest
+	for i := range arrived {
+		s.have[keystream.Key(arrived[i].Kind, arrived[i].Name)] = arrived[i].Digest
 	}
 	s.queue = append(s.queue, objects...)
 	s.synced = s.synced || synced

@@ -56,7 +56,11 @@ func (k *Keeper) noteEarlier(at time.Time) error {
 		if err != nil {
 			return err
 		}
-		_, isTold := k.passed.Values[inventory.SecretKey(filepath.Dir(path))]
+		secret := filepath.Dir(path)
+		if entry := k.shown.Values[inventory.SecretKey(secret)]; secret != ownDir && entry.Certificate == nil {
+			k.gone[secret] = true
+		}
+		_, isTold := k.passed.Values[inventory.SecretKey(secret)]
 		if since := at.Sub(info.ModTime()); !isTold || since < startTime {
 			k.written[path] = info.ModTime()
 		}

@@ -23,9 +23,16 @@ const (
 	unfinished = "The ongoing transaction is about '"
 	// ambiguous is in its answer about a file that a list has several times.
 	ambiguous = " in several entries"
+	// inUse, deleted and unknown are in its answers about a certificate that it is to forget.
+	inUse   = "' in use"
+	deleted = "deleted!"
+	unknown = "doesn't exist!"
 	// done ends its answer when it did what it was told.
 	done = "Success!"
 )
+
+// ErrCertificateInUse says that HAProxy uses a certificate.
+var ErrCertificateInUse = errors.New("HAProxy uses the certificate")
 
 var errNotInUse = errors.New("HAProxy does not have the certificate")
 
@@ -104,6 +111,20 @@ func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte
 		return fmt.Errorf("failed to hand a certificate over: %w", err)
 	}
 	return w.replaceCertificate(ctx, file, pem)
+}
+
+// ForgetCertificate makes HAProxy forget the certificate of a file, a path. ErrCertificateInUse says that it uses it.
+func (w *Worker) ForgetCertificate(ctx context.Context, file string) error {
+	reply, err := exchange(ctx, w.socket, "del ssl cert "+file+"\n")
+	switch {
+	case err != nil:
+		return fmt.Errorf("failed to forget a certificate: %w", err)
+	case strings.Contains(reply, inUse):
+		return ErrCertificateInUse
+	case !strings.Contains(reply, deleted) && !strings.Contains(reply, unknown):
+		return fmt.Errorf("failed to forget a certificate: %s", reply)
+	}
+	return nil
 }
 
 // AddCertificates adds lines to a list of certificates, a path. HAProxy must have the certificates.

@@ -248,3 +248,21 @@ func TestSureCertificates(t *testing.T) {
 		}
 	}
 }
+
+// TestForgetCertificate: HAProxy forgets what no list has.
+func TestForgetCertificate(t *testing.T) {
+	authority := certtest.NewAuthority(t)
+	first := authority.Issue(t, []string{"shop.example.com"})
+	r := newCertificateRig(t, first, authority)
+	must(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
+	for range 2 {
+		must(t, r.worker.ForgetCertificate(t.Context(), "/nowhere/tls.pem"))
+	}
+	if shown := r.Worker("show ssl cert\n"); strings.Contains(shown, "nowhere") {
+		t.Errorf("it has %s", shown)
+	}
+	if err := r.worker.ForgetCertificate(t.Context(), r.file); !errors.Is(err, ErrCertificateInUse) {
+		t.Errorf("one that is in use: %v", err)
+	}
+	r.expectShown(first)
+}

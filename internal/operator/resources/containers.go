@@ -55,7 +55,7 @@ func keeper(mounted content, options Options) []*corev1ac.ContainerApplyConfigur
 	}
 	container := sidecar(proxypod.KeysContainer, "/gateway-keys", options,
 		"-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
-		"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-relay-socket="+proxypod.RelaySocket).
+		"-config-dir="+configDir, "-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-relay-socket="+proxypod.RelaySocket).
 		WithVolumeMounts(
 			secrets,
 			mount(keysVolume, proxypod.HAProxyCertificatesDir),

@@ -38,7 +38,7 @@ const (
 	keyServerTokenSeconds = 600
 )
 
-// content is what pods need of Secrets and ConfigMaps. With a key server, pods get it from there: then they are the same
+// content is what pods need of Secrets and ConfigMaps. With a key server, pods get it from there, and are the same
 // whatever is named.
 type content struct {
 	proxypod.Mounts
@@ -135,7 +135,8 @@ func keyServerSources() *corev1ac.ProjectedVolumeSourceApplyConfiguration {
 	)
 }
 
-// mountedVolumes are what kubelet mounts. Secrets and ConfigMaps are optional: a missing one keeps no pod from starting.
+// mountedVolumes are what kubelet mounts. Secrets and ConfigMaps are optional: a missing one keeps no pod from
+// starting.
 func mountedVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 	var volumes []*corev1ac.VolumeApplyConfiguration
 	if mounted.HasKeys() {
