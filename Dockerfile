@@ -6,11 +6,11 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
-RUN go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier ./cmd/gateway-key-server
+RUN go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-key-server
 RUN go build -C cmd/gateway-login -trimpath -ldflags='-s -w' -o ../../bin/ .
 RUN go build -C cmd/gateway-waf -tags=no_fs_access -trimpath -ldflags='-s -w' -o ../../bin/ .
 RUN go build -C test -trimpath -ldflags='-s -w' -o ../bin/ ./echo
-RUN hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/gateway-keys bin/gateway-login bin/gateway-waf bin/gateway-copier bin/gateway-key-server bin/echo
+RUN hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/gateway-keys bin/gateway-login bin/gateway-waf bin/gateway-key-server bin/echo
 
 FROM scratch AS echo
 COPY --from=build /src/bin/echo /echo
@@ -19,7 +19,7 @@ USER 65532
 ENTRYPOINT ["/echo"]
 
 FROM scratch
-COPY --from=build /src/bin/gateway /src/bin/gateway-agent /src/bin/gateway-keys /src/bin/gateway-login /src/bin/gateway-waf /src/bin/gateway-copier /src/bin/gateway-key-server /
-COPY --from=build /src/bin/sbom/gateway.cdx.json /src/bin/sbom/gateway-agent.cdx.json /src/bin/sbom/gateway-keys.cdx.json /src/bin/sbom/gateway-login.cdx.json /src/bin/sbom/gateway-waf.cdx.json /src/bin/sbom/gateway-copier.cdx.json /src/bin/sbom/gateway-key-server.cdx.json /usr/share/sbom/
+COPY --from=build /src/bin/gateway /src/bin/gateway-agent /src/bin/gateway-keys /src/bin/gateway-login /src/bin/gateway-waf /src//src/bin/gateway-key-server /
+COPY --from=build /src/bin/sbom/gateway.cdx.json /src/bin/sbom/gateway-agent.cdx.json /src/bin/sbom/gateway-keys.cdx.json /src/bin/sbom/gateway-login.cdx.json /src/bin/sbom/gateway-waf.cdx.json /src/bin/sbom/gateway-key-server.cdx.json /usr/share/sbom/
 USER 65532
 ENTRYPOINT ["/gateway"]

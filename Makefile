@@ -39,8 +39,8 @@ help: ## Show this list
 ##@ Build
 
 .PHONY: build
-build: bin/gateway-login bin/gateway-waf ## Build gateway, gateway-agent, gateway-keys, gateway-login, gateway-waf, gateway-copier and gateway-key-server into bin/
-	$(GO_BUILD) -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier ./cmd/gateway-key-server
+build: bin/gateway-login bin/gateway-waf ## Build gateway, gateway-agent, gateway-keys, gateway-login, gateway-waf and gateway-key-server into bin/
+	$(GO_BUILD) -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-key-server
 
 .PHONY: bin/gateway-login bin/gateway-waf
 bin/gateway-login:

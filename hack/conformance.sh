@@ -33,7 +33,11 @@ for crd in "$crds"/gateway.networking.k8s.io_*s.yaml; do
     [[ $crd == *_vap_safeupgrades.yaml ]] || hack/kubectl.sh apply --server-side -f "$crd"
 done
 hack/kubectl.sh apply -f hack/conformance.yaml
-sed "s|gateway:dev|${IMG:?}|" artifacts/copier/copier.yaml | hack/kubectl.sh apply -f -
+sed "s|gateway:dev|${IMG:?}|" artifacts/key-server/*.yaml | hack/kubectl.sh apply -f -
+hack/kubectl.sh -n gateway-system rollout status deployment/gateway-key-server --timeout=120s
+hack/kubectl.sh -n gateway-system patch deployment gateway-operator --type=json -p \
+    '[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"-key-server=gateway-key-server.gateway-system.svc:8443"}]'
+hack/kubectl.sh -n gateway-system rollout status deployment/gateway-operator --timeout=300s
 mkdir -p dist
 say "The suite"
 (cd test && TEST_KUBECONFIG=$KUBECONFIG go test ./nodeconformance -v -count=1 -timeout=60m \

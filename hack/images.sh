@@ -59,7 +59,7 @@ haproxy_image() {
     echo "$img"
 }
 
-img=$(image gateway gateway gateway gateway-agent gateway-keys gateway-login gateway-waf gateway-copier gateway-key-server)
+img=$(image gateway gateway gateway gateway-agent gateway-keys gateway-login gateway-waf gateway-key-server)
 echo_img=$(image gateway-echo echo echo)
 haproxy_img=$(haproxy_image)
 [[ ${1:-} == build || -n ${REGISTRY:-} ]] || hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2

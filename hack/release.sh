@@ -33,11 +33,11 @@ pack() {
 
 say "Programs and their lists of modules (SBOM)"
 for arch in amd64 arm64; do
-    GOOS=linux GOARCH=$arch go build "${flags[@]}" -o "$work/$arch/" . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier ./cmd/gateway-key-server
+    GOOS=linux GOARCH=$arch go build "${flags[@]}" -o "$work/$arch/" . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-key-server
     GOOS=linux GOARCH=$arch go build -C cmd/gateway-login "${flags[@]}" -o "../../$work/$arch/" .
     GOOS=linux GOARCH=$arch go build -C cmd/gateway-waf -tags=no_fs_access "${flags[@]}" -o "../../$work/$arch/" .
     GOOS=linux GOARCH=$arch go build -C test "${flags[@]}" -o "../$work/$arch/" ./echo
-    hack/sbom.sh "$work/$arch/sbom" "$work/$arch/"{gateway,gateway-agent,gateway-keys,gateway-login,gateway-waf,gateway-copier,gateway-key-server,echo}
+    hack/sbom.sh "$work/$arch/sbom" "$work/$arch/"{gateway,gateway-agent,gateway-keys,gateway-login,gateway-waf,gateway-key-server,echo}
 done
 
 say "Plugin"
@@ -54,14 +54,14 @@ done
 say "Images"
 go build -C hack/cluster/image -trimpath -o ../../../bin/ .
 files=() # of the operator's image
-for program in gateway gateway-agent gateway-keys gateway-login gateway-waf gateway-copier gateway-key-server; do
+for program in gateway gateway-agent gateway-keys gateway-login gateway-waf gateway-key-server; do
     files+=("$work/{arch}/$program:/$program" "$work/{arch}/sbom/$program.cdx.json:/usr/share/sbom/$program.cdx.json")
 done
 bin/image -oci amd64,arm64 -o "$dist/gateway-$version.oci.tar" -t "$image:$version" -user 65532 -entrypoint /gateway "${files[@]}"
 bin/image -oci amd64,arm64 -o "$dist/gateway-echo-$version.oci.tar" -t "$image-echo:$version" -user 65532 -entrypoint /echo \
     "$work/{arch}/echo:/echo" "$work/{arch}/sbom/echo.cdx.json:/usr/share/sbom/echo.cdx.json"
 for arch in amd64 arm64; do
-    for program in gateway gateway-agent gateway-keys gateway-login gateway-waf gateway-copier gateway-key-server echo; do
+    for program in gateway gateway-agent gateway-keys gateway-login gateway-waf gateway-key-server echo; do
         cp "$work/$arch/sbom/$program.cdx.json" "$dist/$program-$version-linux-$arch.cdx.json"
     done
 done

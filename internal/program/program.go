@@ -1,4 +1,4 @@
-// Package program is what the programs beside HAProxy, and gateway-copier, have in common: how they read a command
+// Package program is what the programs beside HAProxy, and gateway-key-server, have in common: how they read a command
 // line, say what is wrong, and end.
 package program
 

@@ -25,7 +25,7 @@ func TestMovingFromIngressNginx(t *testing.T) {
 	root := testenv.MustRoot(t)
 	s := newDocsStage(t, plugintest.Build(t, root), root)
 	s.serveIngresses(t, root)
-	addOperatorFlags(t, "-ingress-namespace=gateway-ingress")
+	addOperatorFlags(t, "-ingress-namespace=gateway-ingress", "-key-server=gateway-key-server.gateway-system.svc:8443")
 	authority := certtest.NewAuthority(t)
 	s.script(t, "kubectl create namespace "+s.namespace)
 	newBackend(t, s.namespace, "api", 1)
@@ -71,12 +71,13 @@ func (s *docsStage) serveIngresses(t *testing.T, root string) {
 	t.Cleanup(func() {
 		runAtEnd(t, "remove='hack/kubectl.sh delete --ignore-not-found'\n"+
 			"$remove namespace gateway-ingress ingress-nginx "+s.namespace+"; $remove gatewayclass gateway; $remove ingressclass nginx\n"+
-			"$remove clusterrolebinding ingress-nginx; $remove -f artifacts/copier -f artifacts/ingress "+all)
+			"$remove clusterrolebinding ingress-nginx; $remove -f artifacts/key-server -f artifacts/ingress "+all)
 	})
 	image, _ := operatorImages(t)
 	s.script(t, `kubectl apply --server-side `+all+`
 		kubectl apply -f `+root+`/artifacts/ingress
-		sed 's|gateway:dev|`+image+`|' `+root+`/artifacts/copier/copier.yaml | kubectl apply -f -
+		sed 's|gateway:dev|`+image+`|' `+root+`/artifacts/key-server/*.yaml | kubectl apply -f -
+		kubectl -n gateway-system rollout status deployment/gateway-key-server --timeout=120s
 		kubectl apply -f - <<END
 apiVersion: app.example.com/v1
 kind: GatewayConfig

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -56,8 +55,6 @@ type attached struct {
 	claims map[claim]int
 	// isMoved reports whether there are other claims than in the Result before.
 	isMoved bool
-	// secrets are those of other namespaces that it may use, beside those of its listeners.
-	secrets []types.NamespacedName
 }
 
 func (p *attached) claim(c claim) {
@@ -71,31 +68,6 @@ func (p *attached) claim(c claim) {
 func (p *attached) unclaim(c claim) {
 	count(p.claims, c, -1)
 	p.isMoved = p.isMoved || p.claims[c] == 0
-}
-
-// Copy is a Secret that has to be copied to the namespace of a Gateway, which may use it.
-type Copy struct {
-	Gateway *gatewayv1.Gateway
-	From    types.NamespacedName
-	// Name is that of the copy.
-	Name string
-}
-
-// Copies returns the Secrets of other namespaces that Gateways and ListenerSets may use, by ReferenceGrants.
-func (r *Result) Copies() []Copy {
-	var copies []Copy
-	for _, plane := range r.t.planes {
-		add := func(secrets []types.NamespacedName) {
-			for _, from := range secrets {
-				copies = append(copies, Copy{plane.gateway, from, LocalName(plane.parent.Namespace, from.Namespace, from.Name)})
-			}
-		}
-		add(plane.secrets)
-		for _, l := range plane.listeners {
-			add(l.secrets)
-		}
-	}
-	return copies
 }
 
 // attach notes that a data plane has objects of a resource in a namespace.
@@ -127,7 +99,6 @@ func (m *member) claimPlaces(r *route) {
 func (p *plane) mountSecret(namespace, name string) string {
 	if namespace != p.parent.Namespace {
 		p.attach(namespace, "referencegrants")
-		p.secrets = append(p.secrets, types.NamespacedName{Namespace: namespace, Name: name})
 	}
 	return LocalName(p.parent.Namespace, namespace, name)
 }
@@ -136,7 +107,6 @@ func (p *plane) mountSecret(namespace, name string) string {
 func (l *listener) mountSecret(p *plane, namespace, name string) string {
 	if namespace != p.parent.Namespace {
 		l.claims = append(l.claims, claim{claimResource, namespace, "referencegrants"})
-		l.secrets = append(l.secrets, types.NamespacedName{Namespace: namespace, Name: name})
 	}
 	return LocalName(p.parent.Namespace, namespace, name)
 }

@@ -183,9 +183,6 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 			}
 		}
 	}
-	for _, copied := range result.Copies() {
-		fmt.Fprintf(b, "copy of Secret %s for %s: %s\n", copied.From, copied.Gateway.Name, copied.Name)
-	}
 	for _, parent := range slices.SortedFunc(maps.Keys(result.Planes), func(a, b gatewayapi.Parent) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
 		attachments := result.Attachments(parent, gatewayapi.WatchedResources)
 		if len(attachments) == 0 {

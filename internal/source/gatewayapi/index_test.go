@@ -256,7 +256,6 @@ func compareResults(t *testing.T, what string, got, want *gatewayapi.Result) {
 	}
 	same("statuses", got.Status(nil, allLive{}), want.Status(nil, allLive{}))
 	same("data planes", got.DataPlanes(), want.DataPlanes())
-	same("copies", got.Copies(), want.Copies())
 	same("idle targets", got.IdleTargets(), want.IdleTargets())
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -36,10 +35,8 @@ type listener struct {
 	taken, wanted hostnamesByKind
 	attached      int32
 	tls           *model.ListenerTLS
-	// claims are what it needs of the pods, secrets those of its certificates that are in other namespaces, and reports the
-	// objects that proxies may report something about.
+	// claims are what it needs of the pods, and reports the objects that proxies may report something about.
 	claims  []claim
-	secrets []types.NamespacedName
 	reports []Object
 	// made is what the model has of it, nil if it is not served.
 	made *model.Listener

@@ -141,7 +141,7 @@ func makeNamespace(t *testing.T, name string) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	root, bin := testenv.MustRoot(t), t.TempDir()
-	for name, pkg := range map[string]string{"gateway": ".", "gateway-copier": "./cmd/gateway-copier", "gateway-key-server": "./cmd/gateway-key-server"} {
+	for name, pkg := range map[string]string{"gateway": ".", "gateway-key-server": "./cmd/gateway-key-server"} {
 		if err := os.Symlink(server.Build(t, pkg), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}

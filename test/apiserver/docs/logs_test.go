@@ -41,7 +41,7 @@ func TestJSONLogs(t *testing.T) {
 		{".", "Synced Gateway json/web", []string{cluster, "-namespace=" + namespace, "-leader-elect-namespace=" + namespace, "-health-address=127.0.0.1:0"}},
 		{"./cmd/gateway-agent", "Caches populated", []string{cluster, "-gateway=web", "-health-address=127.0.0.1:0",
 			"-config-dir=" + t.TempDir(), "-run-dir=" + paths.RunDir}},
-		{"./cmd/gateway-copier", "Copying certificates", []string{cluster}},
+		{"./cmd/gateway-key-server", "Answering pods", []string{cluster, "-address=127.0.0.1:0", "-health-address=127.0.0.1:0"}},
 		{"./cmd/gateway-keys", "Passing on", []string{"-secrets-dir=" + secrets.Dir, "-pairs-dir=" + t.TempDir(),
 			"-certificates-dir=" + t.TempDir(), "-haproxy-socket=" + paths.RunDir + "/none.sock"}},
 	} {

@@ -105,7 +105,7 @@ func (c *command) print(r *reader, result *ingress.Result, objects []*unstructur
 	if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "ListenerSet" && o.GetNamespace() != r.Namespace
 	}) {
-		c.Warn("certificates of other namespaces than %s need gateway-copier: apply artifacts/copier/copier.yaml", r.Namespace)
+		c.Warn("certificates of other namespaces than %s need gateway-key-server: see docs/how-to/key-server.md", r.Namespace)
 	}
 	if err := c.write(objects); err != nil {
 		return err
