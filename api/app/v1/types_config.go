@@ -44,6 +44,7 @@ type GatewayConfigList struct {
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.pods) ? self.pods.kind : 'Deployment') == (has(oldSelf.pods) ? oldSelf.pods.kind : 'Deployment')",fieldPath=".pods.kind",message="the kind of the pods cannot change: make another GatewayConfig, and another Gateway that names it"
 // +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
+// +kubebuilder:validation:XValidation:rule="!has(self.mandatory) || self.mandatory.all(m, m.type == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == m.type))",fieldPath=".mandatory",message="it names a filter that is not there: add the filter here, or remove the name"
 // +kubebuilder:validation:XValidation:rule="!has(self.proxyProtocol) || (has(self.trustedProxies) && size(self.trustedProxies) > 0)",fieldPath=".trustedProxies",message="proxyProtocol is set: name the addresses of the load balancers that send the PROXY header"
 type GatewayConfigSpec struct {
 	// How many proxy pods to run. Without it there are two at first, and kubectl scale or a HorizontalPodAutoscaler may
@@ -136,6 +137,16 @@ type GatewayConfigSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=9
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
+
+	// Filters above that rules do not replace, with exceptions. A rule with a ClientAddress, a RateLimit or a limit of
+	// bodies of its own has to meet both. If it has another filter of its own in place of a mandatory one, its requests
+	// are answered with 500. Mandatory changes of headers come last.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=12
+	Mandatory []MandatoryFilter `json:"mandatory,omitempty"`
 
 	// How much the proxies store of answers, for rules with the filter Cache.
 	// +optional

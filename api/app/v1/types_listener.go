@@ -14,6 +14,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || self.protocol in ['HTTP', 'HTTPS']",fieldPath=".filters",message="filters are for protocols HTTP and HTTPS: remove them"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxRequestBytes) || self.protocol in ['HTTP', 'HTTPS']",fieldPath=".maxRequestBytes",message="maxRequestBytes is for protocols HTTP and HTTPS: remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
+// +kubebuilder:validation:XValidation:rule="!has(self.mandatory) || self.mandatory.all(m, m.type == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == m.type))",fieldPath=".mandatory",message="it names a filter that is not there: add the filter here, or remove the name"
 type Listener struct {
 	// The listener's name; routes refer to it. A DNS label.
 	// +required
@@ -49,8 +50,9 @@ type Listener struct {
 	HTTPSRedirect *HTTPSRedirect `json:"httpsRedirect,omitempty"`
 
 	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a
-	// filter of the same type uses its own instead; one with BasicAuth, APIKey, JWT or OIDC uses none of the listener's.
-	// Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the listener.
+	// filter of the same type uses its own instead; one with BasicAuth, APIKey, JWT or OIDC uses none of the listener's:
+	// see mandatory. Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the
+	// listener.
 	// Requests that no rule matches are answered with 404 before these filters.
 	// +optional
 	// +listType=map
@@ -78,6 +80,16 @@ type Listener struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=9
 	Shadow []ShadowFilter `json:"shadow,omitempty"`
+
+	// Filters above that rules do not replace, with exceptions. A rule with a ClientAddress, a RateLimit or a limit of
+	// bodies of its own has to meet both. If it has another filter of its own in place of a mandatory one, its requests
+	// are answered with 500. Mandatory changes of headers come last.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=12
+	Mandatory []MandatoryFilter `json:"mandatory,omitempty"`
 
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
