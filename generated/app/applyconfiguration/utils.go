@@ -93,6 +93,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ExternalAuthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ExternalAuthBackendRef"):
 		return &appv1.ExternalAuthBackendRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FilterException"):
+		return &appv1.FilterExceptionApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ForwardBody"):
 		return &appv1.ForwardBodyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Gateway"):
@@ -159,6 +161,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.LoadBalancingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("LocationRewrite"):
 		return &appv1.LocationRewriteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MandatoryFilter"):
+		return &appv1.MandatoryFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("MirrorBackendRef"):
 		return &appv1.MirrorBackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ObjectReference"):

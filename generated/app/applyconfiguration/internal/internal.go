@@ -659,6 +659,27 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+- name: gateway.api.app.v1.FilterException
+  map:
+    fields:
+    - name: hostnames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: namespaces
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: paths
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.ForwardBody
   map:
     fields:
@@ -837,6 +858,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: http3
       type:
         namedType: gateway.api.app.v1.HTTP3
+    - name: mandatory
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.MandatoryFilter
+          elementRelationship: associative
+          keys:
+          - type
     - name: maxRequestBytes
       type:
         scalar: numeric
@@ -1334,6 +1363,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: httpsRedirect
       type:
         namedType: gateway.api.app.v1.HTTPSRedirect
+    - name: mandatory
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.MandatoryFilter
+          elementRelationship: associative
+          keys:
+          - type
     - name: maxRequestBytes
       type:
         scalar: numeric
@@ -1429,6 +1466,19 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
       default: ""
     - name: to
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.MandatoryFilter
+  map:
+    fields:
+    - name: exceptions
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.FilterException
+          elementRelationship: atomic
+    - name: type
       type:
         scalar: string
       default: ""

@@ -53,6 +53,10 @@ type GatewayConfigSpecApplyConfiguration struct {
 	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
 	// refuse.
 	Shadow []appv1.ShadowFilter `json:"shadow,omitempty"`
+	// Filters above that rules do not replace, with exceptions. A rule with a ClientAddress, a RateLimit or a limit of
+	// bodies of its own has to meet both. If it has another filter of its own in place of a mandatory one, its requests
+	// are answered with 500. Mandatory changes of headers come last.
+	Mandatory []MandatoryFilterApplyConfiguration `json:"mandatory,omitempty"`
 	// How much the proxies store of answers, for rules with the filter Cache.
 	Cache *ResponseCacheApplyConfiguration `json:"cache,omitempty"`
 	// How long connections that stay open may go on when their HAProxy process has to end.
@@ -201,6 +205,19 @@ func (b *GatewayConfigSpecApplyConfiguration) WithMaxRequestBytes(value int64) *
 func (b *GatewayConfigSpecApplyConfiguration) WithShadow(values ...appv1.ShadowFilter) *GatewayConfigSpecApplyConfiguration {
 	for i := range values {
 		b.Shadow = append(b.Shadow, values[i])
+	}
+	return b
+}
+
+// WithMandatory adds the given value to the Mandatory field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Mandatory field.
+func (b *GatewayConfigSpecApplyConfiguration) WithMandatory(values ...*MandatoryFilterApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithMandatory")
+		}
+		b.Mandatory = append(b.Mandatory, *values[i])
 	}
 	return b
 }

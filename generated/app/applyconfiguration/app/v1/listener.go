@@ -32,8 +32,9 @@ type ListenerApplyConfiguration struct {
 	// hostname: 443, if there is one. The listener then has no routes.
 	HTTPSRedirect *HTTPSRedirectApplyConfiguration `json:"httpsRedirect,omitempty"`
 	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a
-	// filter of the same type uses its own instead; one with BasicAuth, APIKey, JWT or OIDC uses none of the listener's.
-	// Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the listener.
+	// filter of the same type uses its own instead; one with BasicAuth, APIKey, JWT or OIDC uses none of the listener's:
+	// see mandatory. Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the
+	// listener.
 	// Requests that no rule matches are answered with 404 before these filters.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to,
@@ -44,6 +45,10 @@ type ListenerApplyConfiguration struct {
 	// filter tells the backend who the user is are removed from requests that it would have refused. Empty: all filters
 	// refuse.
 	Shadow []appv1.ShadowFilter `json:"shadow,omitempty"`
+	// Filters above that rules do not replace, with exceptions. A rule with a ClientAddress, a RateLimit or a limit of
+	// bodies of its own has to meet both. If it has another filter of its own in place of a mandatory one, its requests
+	// are answered with 500. Mandatory changes of headers come last.
+	Mandatory []MandatoryFilterApplyConfiguration `json:"mandatory,omitempty"`
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
 	// within the cluster: give such clients a listener of their own, on another port.
@@ -134,6 +139,19 @@ func (b *ListenerApplyConfiguration) WithMaxRequestBytes(value int64) *ListenerA
 func (b *ListenerApplyConfiguration) WithShadow(values ...appv1.ShadowFilter) *ListenerApplyConfiguration {
 	for i := range values {
 		b.Shadow = append(b.Shadow, values[i])
+	}
+	return b
+}
+
+// WithMandatory adds the given value to the Mandatory field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Mandatory field.
+func (b *ListenerApplyConfiguration) WithMandatory(values ...*MandatoryFilterApplyConfiguration) *ListenerApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithMandatory")
+		}
+		b.Mandatory = append(b.Mandatory, *values[i])
 	}
 	return b
 }
