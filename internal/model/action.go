@@ -57,6 +57,8 @@ type Action struct {
 	// Shadow are what decides about requests, but lets all of them through. There are no others than the action has, of
 	// those that Guards returns.
 	Shadow []string
+	// Mandatory are the filters of a listener that rules do not replace.
+	Mandatory []Mandatory
 	// Overrides replace errors of backends.
 	Overrides []Override
 	// Bandwidth limits the speed of bodies; nil: it does not.
@@ -97,11 +99,12 @@ func (a *Action) KnowsUsers() bool {
 
 // With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces
 // that of the listener. An action with BasicAuth, APIKey, JWT or OIDC has none of the listener's. Header changes
-// of the action come after those of the listener.
+// of the action come after those of the listener. What is mandatory is not replaced.
 func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a
 	}
+	a.obey(filters)
 	own := a.Guards()
 	a.Shadow = slices.Clone(a.Shadow)
 	for _, guard := range filters.Shadow {
@@ -110,8 +113,7 @@ func (a Action) With(filters *Action) Action {
 		}
 	}
 	a.Refused = cmp.Or(a.Refused, filters.Refused)
-	a.Headers.Request = Then(filters.Headers.Request, a.Headers.Request...)
-	a.Headers.Response = Then(filters.Headers.Response, a.Headers.Response...)
+	a.Headers = filters.withHeaders(a.Headers)
 	if len(a.RateLimits) == 0 {
 		a.RateLimits = filters.RateLimits
 	}

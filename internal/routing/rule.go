@@ -14,8 +14,14 @@ import (
 // entry that answers all requests that the rule may be for with an error.
 func (c *attachedRoute) compile(check Check) {
 	for i := range c.Rules {
-		rule, sessions := c.compileRule(i, check)
+		rules := map[string]compiledRule{} // by what they are excepted from
 		for j := range c.Rules[i].Matches {
+			excepted := c.excepted(&c.Rules[i].Matches[j])
+			key := strings.Join(excepted, " ")
+			if _, known := rules[key]; !known {
+				rules[key] = c.compileRule(i, excepted, check)
+			}
+			rule, sessions := rules[key].rule, rules[key].sessions
 			entry, err := compileMatch(&c.Rules[i].Matches[j])
 			entry.Rule, entry.Match = rule, j
 			field := fmt.Sprintf("rules[%d].matches[%d]", i, j)
@@ -37,7 +43,9 @@ func (c *attachedRoute) compile(check Check) {
 
 // problem notes the part of a route that cannot be carried out.
 func (c *attachedRoute) problem(field, format string, args ...any) {
-	c.problems = append(c.problems, newProblem(c.Route, field, format, args...))
+	if problem := newProblem(c.Route, field, format, args...); !slices.Contains(c.problems, problem) {
+		c.problems = append(c.problems, problem)
+	}
 }
 
 func newProblem(route *model.Route, field, format string, args ...any) Problem {
@@ -51,25 +59,39 @@ func newProblem(route *model.Route, field, format string, args ...any) Problem {
 	}
 }
 
-// compileRule returns what happens to the requests of a rule, and to those of clients that have a session.
-func (c *attachedRoute) compileRule(index int, check Check) (*Rule, []session) {
-	from := &c.Rules[index]
-	rule := &Rule{Kind: c.Kind, Route: c.Name, Index: index, Action: from.With(c.filters)}
+// compiledRule is what happens to the requests of a rule, and to those of clients that have a session.
+type compiledRule struct {
+	rule     *Rule
+	sessions []session
+}
+
+// compileRule compiles a rule without some of the listener's filters.
+func (c *attachedRoute) compileRule(index int, excepted []string, check Check) compiledRule {
+	from, filters := &c.Rules[index], c.filters.Without(excepted)
+	if filters != nil && len(filters.Mandatory) > 0 && len(from.Backends) > 0 {
+		copied := *from
+		copied.Backends = slices.Clone(from.Backends)
+		for i := range copied.Backends {
+			copied.Backends[i].Headers = filters.Last(copied.Backends[i].Headers)
+		}
+		from = &copied
+	}
+	rule := &Rule{Kind: c.Kind, Route: c.Name, Index: index, Action: from.With(filters)}
 	for _, target := range from.Backends {
 		if target.Weight > 0 {
 			rule.Targets = append(rule.Targets, target)
 		}
 	}
 	if from.Refused != "" { // a problem of the Gateway says so
-		return failing(rule), nil
+		return compiledRule{failing(rule), nil}
 	}
 	sessions, problem := checkRule(rule, from, check)
 	if problem != "" {
 		field := fmt.Sprintf("rules[%d]", index)
 		c.problem(field, "requests for %s are answered with 500: %s", field, problem)
-		return failing(rule), nil
+		return compiledRule{failing(rule), nil}
 	}
-	return rule, sessions
+	return compiledRule{rule, sessions}
 }
 
 // checkRule returns what happens to the requests of clients that have a session, and the parts of a rule that cannot be

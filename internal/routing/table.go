@@ -121,10 +121,10 @@ func (r *Rule) LogName() string {
 	return cmp.Or(r.Route, "-")
 }
 
-// RateLimitScope names the requests that count together for the limits of a rule.
-func (r *Rule) RateLimitScope() string {
-	if len(r.RateLimits) > 0 && r.RateLimits[0].Listener != "" {
-		return "Listener/" + r.RateLimits[0].Listener
+// RateLimitScope names the requests that count together for a limit of a rule.
+func (r *Rule) RateLimitScope(limit model.RateLimit) string {
+	if limit.Listener != "" {
+		return "Listener/" + limit.Listener
 	}
 	return r.Kind + "/" + r.Route + "/" + strconv.Itoa(r.Index)
 }

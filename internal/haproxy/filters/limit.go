@@ -17,6 +17,7 @@ import (
 // for each unit of time, and one of concurrent requests. A request has to be within all of them. The parameter "limit"
 // names the rule, or the listener whose rules count together. There are others for each unit, and for the unit
 // "concurrent":
+//   - "limit.UNIT.for" takes the place of "limit", of a rule with limits of its own and of a listener.
 //   - "limit.UNIT" is how many requests there may be.
 //   - "limit.UNIT.by" says what requests are counted by.
 //   - "limit.UNIT.retry" is the seconds of Retry-After. With a unit of time, a client that waits is surely let through.
@@ -42,14 +43,21 @@ var limit, userLimit = filter{
 		for _, limit := range rule.RateLimits {
 			names = append(names, units[limit.Period]+" "+limitedBy(limit))
 		}
+		if hasScopes(rule) {
+			names = append(names, "scopes")
+		}
 		return names
 	},
 	needsClient: func(rule *routing.Rule) bool {
 		return slices.ContainsFunc(rule.RateLimits, func(limit routing.RateLimit) bool { return limit.Key == model.ByClientAddress })
 	},
 	encode: func(in Input, p *params) {
-		p.set("limit", in.Rule.RateLimitScope())
+		scope := in.Rule.RateLimitScope(in.Rule.RateLimits[0])
+		p.set("limit", scope)
 		for _, limit := range in.Rule.RateLimits {
+			if other := in.Rule.RateLimitScope(limit); other != scope {
+				p.set("limit."+units[limit.Period]+placeOf(limit)+".for", other)
+			}
 			// At the end of the period, the oldest requests begin to count less.
 			retry := limit.Period + max(time.Second, limit.Period/time.Duration(limit.Requests))
 			name := "limit." + units[limit.Period] + placeOf(limit)
@@ -96,6 +104,13 @@ var limit, userLimit = filter{
 // byUser is the end of the names for limits by a claim or client.
 const byUser = "_user"
 
+// hasScopes reports whether a rule has limits of its own and of a listener.
+func hasScopes(rule *routing.Rule) bool {
+	return slices.ContainsFunc(rule.RateLimits, func(limit routing.RateLimit) bool {
+		return limit.Listener != rule.RateLimits[0].Listener
+	})
+}
+
 // placeOf returns the end of the names for a limit.
 func placeOf(limit routing.RateLimit) string {
 	if limit.Key == model.ByClaim || limit.Key == model.ByClient {
@@ -121,7 +136,7 @@ func limitRules(env Env, place string) Rules {
 		variable := "var(txn.left_" + unit + ")"
 		limited := " if { " + variable + " -m found }"
 		entry := entryOf(0, unit)
-		left = append(left, countedLines(unit, limits[period])...)
+		left = append(left, countedLines(unit, limits[period], slices.ContainsFunc(env.Rules, hasScopes))...)
 		if period == 0 {
 			entry = "var(txn.counted_" + unit + ")"
 			left = append(left, "http-request set-var(txn.left_"+unit+") "+entry+",table_conn_cur("+table+"),neg,add(txn.left_"+unit+")")
@@ -207,7 +222,7 @@ func entryOf(pod int, unit string) string {
 
 // countedLines set txn.left_UNIT to how many requests there may be, and txn.counted_UNIT to what they count for. A
 // header or cookie that is there twice does not tell requests apart: the backend could take the other one.
-func countedLines(unit string, limits map[string]routing.RateLimit) []string {
+func countedLines(unit string, limits map[string]routing.RateLimit, scopes bool) []string {
 	counted, by := "txn.counted_"+unit, "limit."+unit+".by"
 	limited := " if { var(txn.left_" + unit + ") -m found }"
 	lines := []string{"http-request set-var(txn.left_" + unit + ") " + param("limit."+unit) + ",add(0)"}
@@ -234,10 +249,15 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 			lines = append(lines, "http-request set-var-fmt("+counted+`) "%[var(txn.jwt_iss)] %[`+inner(claimText(limits[value].Name))+`]" if `+is(by, value))
 		}
 	}
-	return append(lines,
-		"http-request set-var-fmt("+counted+`) "%[`+param("limit")+`] %[`+param(by)+`] %[var(`+counted+`)]"`+limited,
-		"http-request set-var("+counted+") var("+counted+"),sha1,hex",
-	)
+	scope := func(name, condition string) string {
+		return "http-request set-var-fmt(" + counted + `) "%[` + param(name) + `] %[` + param(by) + `] %[var(` + counted + `)]"` + limited + condition
+	}
+	if other := "limit." + unit + ".for"; scopes {
+		lines = append(lines, scope("limit", " !"+has(other)), scope(other, " "+has(other)))
+	} else {
+		lines = append(lines, scope("limit", ""))
+	}
+	return append(lines, "http-request set-var("+counted+") var("+counted+"),sha1,hex")
 }
 
 // leftLines subtract the counts of all pods from txn.left_UNIT.

@@ -24,7 +24,7 @@ type routeKey struct{ kind, name string }
 func filtersInShadow(gateway *appv1.Gateway, routes tree.Map[*model.Route]) []string {
 	var all []string
 	for i := range gateway.Spec.Listeners {
-		if filters := source.FiltersOf(&gateway.Spec.Listeners[i]); len(filters.Shadow) > 0 {
+		if filters := source.FiltersOf(&gateway.Spec.Listeners[i], ""); len(filters.Shadow) > 0 {
 			all = append(all, fmt.Sprintf("listener %q: %s", gateway.Spec.Listeners[i].Name, joined(filters.Shadow)))
 		}
 	}

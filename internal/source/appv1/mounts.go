@@ -97,7 +97,7 @@ func Actions(gateway *appv1.Gateway) iter.Seq2[model.Reference, *model.Action] {
 		goOn := true
 		add := func(kind string, name appv1.Name, filters []appv1.RuleFilter) {
 			if goOn && len(filters) > 0 {
-				goOn = yield(model.Reference{Kind: kind, Route: string(name)}, ListenerFilters("", gateway.Namespace, appv1.RouteFilterSpec{Filters: filters}))
+				goOn = yield(model.Reference{Kind: kind, Route: string(name)}, ListenerFilters("", gateway.Namespace, Filters{RouteFilterSpec: appv1.RouteFilterSpec{Filters: filters}}))
 			}
 		}
 		for i := range gateway.Spec.Listeners {

@@ -131,7 +131,7 @@ func (t *translator) translateListeners() {
 			Origin: t.origin, Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname),
 			Protocol:      cmp.Or(string(listener.Protocol), model.ProtocolHTTP),
 			ProxyProtocol: listener.ProxyProtocol != "", TLS: listenerTLS(listener.TLS),
-			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, FiltersOf(listener)),
+			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, FiltersOf(listener, "Gateway "+t.origin.Namespace+"/"+t.origin.Name)),
 		})
 		if filters := t.to.Listeners[i].Filters; filters != nil && filters.Invalid() != "" {
 			t.problem(model.ReasonUnsupportedValue, &model.Route{}, string(listener.Name), "", "listener %q: %s", listener.Name, filters.Invalid())
@@ -139,14 +139,38 @@ func (t *translator) translateListeners() {
 	}
 }
 
-// FiltersOf returns what a listener says about requests.
-func FiltersOf(listener *appv1.Listener) appv1.RouteFilterSpec {
-	return appv1.RouteFilterSpec{Filters: listener.Filters, MaxRequestBytes: listener.MaxRequestBytes, Shadow: listener.Shadow}
+// Filters are those of a listener, of which rules do not replace the mandatory ones.
+type Filters struct {
+	appv1.RouteFilterSpec
+	Mandatory []appv1.MandatoryFilter
+	// By is the object that has them.
+	By string
+}
+
+// FiltersOf returns what a listener says about requests. by is the object that it is in.
+func FiltersOf(listener *appv1.Listener, by string) Filters {
+	spec := appv1.RouteFilterSpec{Filters: listener.Filters, MaxRequestBytes: listener.MaxRequestBytes, Shadow: listener.Shadow}
+	return Filters{spec, listener.Mandatory, by}
+}
+
+// mandatory returns those that rules do not replace.
+func (f *Filters) mandatory() []model.Mandatory {
+	var all []model.Mandatory
+	for _, from := range f.Mandatory {
+		to := model.Mandatory{Filter: string(from.Type), By: f.By}
+		for _, exception := range from.Exceptions {
+			to.Exceptions = append(to.Exceptions, model.Exception{
+				Namespaces: converted[string](exception.Namespaces), Hostnames: converted[string](exception.Hostnames), Paths: converted[string](exception.Paths),
+			})
+		}
+		all = append(all, to)
+	}
+	return all
 }
 
 // ListenerFilters returns the filters of a listener and its limit of bodies, nil if there are none. The Services that
 // they name are in the namespace.
-func ListenerFilters(listener, namespace string, from appv1.RouteFilterSpec) *model.Action {
+func ListenerFilters(listener, namespace string, from Filters) *model.Action {
 	if len(from.Filters) == 0 && from.MaxRequestBytes == nil {
 		return nil
 	}
@@ -155,6 +179,7 @@ func ListenerFilters(listener, namespace string, from appv1.RouteFilterSpec) *mo
 	for i := range to.RateLimits {
 		to.RateLimits[i].Listener = listener
 	}
+	to.Mandatory = from.mandatory()
 	return &to.Action
 }
 

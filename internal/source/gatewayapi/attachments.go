@@ -250,7 +250,7 @@ func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmen
 		i := slices.IndexFunc(own.Spec.Listeners, func(l appv1.Listener) bool { return isForRequests(string(l.Protocol)) })
 		if objects.FiltersUnknown = i < 0; i >= 0 {
 			// All others have the same.
-			objects.ListenerFilters = source.FiltersOf(&own.Spec.Listeners[i])
+			objects.ListenerFilters = source.FiltersOf(&own.Spec.Listeners[i], "its "+kindConfig)
 		}
 	}
 	for _, namespace := range namespaces {

@@ -105,27 +105,36 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.ErrorPages != nil {
 		p.own.ErrorPages = spec.ErrorPages
 	}
-	p.filters = mergeFilters(spec, p.filters)
+	p.filters = mergeFilters(config, p.filters)
 	p.own.Cache = cmp.Or(spec.Cache, p.own.Cache)
 	p.own.DrainTimeout, p.own.Watch = cmp.Or(spec.DrainTimeout, p.own.DrainTimeout), cmp.Or(spec.Watch, p.own.Watch)
 	p.own.Service, p.own.Pods = or(spec.Service, p.own.Service), or(spec.Pods, p.own.Pods)
 }
 
 // mergeFilters replaces the filters, and the limit of bodies, that a GatewayConfig sets. Whether one only says what it
-// would refuse is said beside it.
-func mergeFilters(spec *appv1.GatewayConfigSpec, before appv1.RouteFilterSpec) appv1.RouteFilterSpec {
-	merged := appv1.RouteFilterSpec{Filters: before.Filters, MaxRequestBytes: cmp.Or(spec.MaxRequestBytes, before.MaxRequestBytes)}
-	filters, most := before.Shadow, before.Shadow
+// would refuse, and whether it is mandatory, is said beside it.
+func mergeFilters(config *appv1.GatewayConfig, before source.Filters) source.Filters {
+	spec, merged := &config.Spec, before
+	filters, most := before, before
+	own := source.Filters{RouteFilterSpec: appv1.RouteFilterSpec{Shadow: spec.Shadow}, Mandatory: spec.Mandatory}
 	if spec.Filters != nil {
-		merged.Filters, filters = spec.Filters, spec.Shadow
+		merged.Filters, filters = spec.Filters, own
 	}
 	if spec.MaxRequestBytes != nil {
-		most = spec.Shadow
+		merged.MaxRequestBytes, most = spec.MaxRequestBytes, own
+	}
+	if spec.Filters != nil || spec.MaxRequestBytes != nil {
+		merged.By = kindConfig + " " + config.Namespace + "/" + config.Name
 	}
 	isOfBodies := func(name appv1.ShadowFilter) bool { return name == appv1.ShadowMaxRequestBytes }
-	merged.Shadow = slices.DeleteFunc(slices.Clone(filters), isOfBodies)
-	if slices.ContainsFunc(most, isOfBodies) {
+	merged.Shadow = slices.DeleteFunc(slices.Clone(filters.Shadow), isOfBodies)
+	if slices.ContainsFunc(most.Shadow, isOfBodies) {
 		merged.Shadow = append(merged.Shadow, appv1.ShadowMaxRequestBytes)
+	}
+	isOfAllBodies := func(m appv1.MandatoryFilter) bool { return m.Type == appv1.MandatoryMaxRequestBytes }
+	merged.Mandatory = slices.DeleteFunc(slices.Clone(filters.Mandatory), isOfAllBodies)
+	if i := slices.IndexFunc(most.Mandatory, isOfAllBodies); i >= 0 {
+		merged.Mandatory = append(merged.Mandatory, most.Mandatory[i])
 	}
 	return merged
 }

@@ -13,6 +13,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/kinds"
 	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
 	"gateway/internal/tree"
 )
 
@@ -39,7 +40,7 @@ type Objects struct {
 	// ListenerFilters are those of all HTTP and HTTPS listeners, with their limit of bodies, unless a GatewayConfig has
 	// some. Agents take them from the Gateway of our own. While that has no such listener, FiltersUnknown keeps them
 	// closed.
-	ListenerFilters appv1.RouteFilterSpec
+	ListenerFilters source.Filters
 	FiltersUnknown  bool
 	// ProxyProtocol is the version of the PROXY headers that all listeners take, unless a GatewayConfig has one. Agents
 	// take it from the Gateway of our own.
@@ -277,7 +278,7 @@ type plane struct {
 	// telemetry are the policies for its traces, in the order of precedence.
 	telemetry []telemetry
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
-	filters appv1.RouteFilterSpec
+	filters source.Filters
 	// proxyProtocol is the version of the PROXY headers that its listeners take.
 	proxyProtocol appv1.ProxyProtocolVersion
 	// tls is how its listeners that terminate TLS speak it.

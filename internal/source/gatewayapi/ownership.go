@@ -185,7 +185,7 @@ func (t *translator) mayUse(a *attachment, r *route) bool {
 	return why == ""
 }
 
-// isOwners reports whether the listeners of a parent are in the namespace of the Gateway. Routes there have hostnames to
+// isOwners reports whether the listeners of a parent are in the Gateway's namespace. Routes there have hostnames to
 // themselves. At others, their ListenerSet has.
 func (p *parent) isOwners() bool { return p.Namespace == p.plane.parent.Namespace }
 

@@ -265,6 +265,48 @@ func TestExplainShadow(t *testing.T) {
 	run().Want(t, 3, "shadow: would refuse with 403: ", "answer    401: JWT: ")
 }
 
+// TestExplainMandatory: filters that no rule replaces are told with the object that has them, but for exceptions.
+func TestExplainMandatory(t *testing.T) {
+	const file = `apiVersion: app.example.com/v1
+kind: GatewayConfig
+metadata: {name: shared, namespace: infra}
+spec:
+  maxRequestBytes: 10
+  filters: [{type: RateLimit, rateLimit: {limits: [{requests: 5, unit: Second}]}}, {type: WAF, waf: {}}]
+  mandatory: [{type: RateLimit}, {type: WAF, exceptions: [{namespaces: [infra], paths: [/upload]}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop, namespace: infra}
+spec:
+  gatewayClassName: gateway
+  infrastructure: {parametersRef: {group: app.example.com, kind: GatewayConfig, name: shared}}
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop, namespace: infra}
+spec:
+  parentRefs: [{name: shop}]
+  rules: [{matches: [{path: {type: PathPrefix, value: /}}, {path: {type: PathPrefix, value: /upload}}], backendRefs: [{name: web, port: 80}]}]
+`
+	for path, want := range map[string]string{
+		"/":       "mandatory: RateLimit, by GatewayConfig infra/shared; mandatory: WAF, by GatewayConfig infra/shared",
+		"/upload": "mandatory: RateLimit, by GatewayConfig infra/shared",
+	} {
+		result := clitest.Run(t, file, "explain", "-f", "-", "http://a.test"+path)
+		var got []string
+		for line := range strings.Lines(result.Out) {
+			if text := strings.TrimSpace(line); strings.Contains(text, "mandatory: ") {
+				got = append(got, text[strings.Index(text, "mandatory: "):])
+			}
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: got %q, want %q of\n%s%s", path, text, want, result.Out, result.Err)
+		}
+	}
+}
+
 // TestExplainLogins: pages and other requests without a session get different answers.
 func TestExplainLogins(t *testing.T) {
 	file := clitest.WriteFile(t, "clients.yaml", strings.Replace(clientsGateway, "  listeners:", "  trustedProxies: [10.0.0.0/8]\n  listeners:", 1))

@@ -65,6 +65,9 @@ func steps(rule *routing.Rule, r request) []string {
 			all[i] += " (" + secret + " not checked)"
 		}
 	}
+	for _, mandatory := range rule.Mandatory {
+		all = append(all, fmt.Sprintf("mandatory: %s, by %s", mandatory.Filter, mandatory.By))
+	}
 	if rule.Clients != nil && !r.client.IsValid() {
 		all = append(all, "explain does not know who the client is: see --client-address")
 	}

@@ -1,0 +1,180 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Mandatory is a filter of a listener that rules do not replace.
+type Mandatory struct {
+	// Filter is what it is called: as Guards does, or RequestHeaderModifier or ResponseHeaderModifier.
+	Filter string
+	// By is the object that has it.
+	By         string
+	Exceptions []Exception
+}
+
+// Exception is the part of requests that a filter is not for: those that meet all that it has; empty: any will do.
+type Exception struct {
+	// Namespaces are those of routes. Paths include what is below them.
+	Namespaces, Hostnames, Paths []string
+}
+
+// The filters that are mandatory and guard nothing.
+const (
+	requestHeaders  = "RequestHeaderModifier"
+	responseHeaders = "ResponseHeaderModifier"
+)
+
+// IsMandatory reports whether rules do not replace a filter.
+func (a *Action) IsMandatory(filter string) bool {
+	return slices.ContainsFunc(a.Mandatory, func(m Mandatory) bool { return m.Filter == filter })
+}
+
+// Without returns the filters of a listener without some of those that are mandatory.
+func (a *Action) Without(names []string) *Action {
+	if len(names) == 0 {
+		return a
+	}
+	less := *a
+	isOut := func(name string) bool { return slices.Contains(names, name) }
+	less.Shadow = slices.DeleteFunc(slices.Clone(a.Shadow), isOut)
+	less.Mandatory = slices.DeleteFunc(slices.Clone(a.Mandatory), func(m Mandatory) bool { return isOut(m.Filter) })
+	for name, clear := range map[string]func(){
+		"ClientAddress": func() { less.Clients = nil }, "RateLimit": func() { less.RateLimits = nil }, "maxRequestBytes": func() { less.MaxBody = nil },
+		"BasicAuth": func() { less.BasicAuth = nil }, "APIKey": func() { less.APIKey = nil }, "JWT": func() { less.JWT = nil }, "OIDC": func() { less.OIDC = nil },
+		"Authorization": func() { less.Authorization = nil }, "ExternalAuth": func() { less.ExternalAuth = nil }, "WAF": func() { less.WAF = nil },
+		requestHeaders: func() { less.Headers.Request = nil }, responseHeaders: func() { less.Headers.Response = nil },
+	} {
+		if isOut(name) {
+			clear()
+		}
+	}
+	return &less
+}
+
+// obey adds what is mandatory at a listener to filters that the action has, too: requests have to pass both. Of most
+// filters, HAProxy has one: an action that has another is refused.
+func (a *Action) obey(filters *Action) {
+	a.Mandatory = filters.Mandatory
+	own := a.Guards()
+	for _, mandatory := range filters.Mandatory {
+		name := mandatory.Filter
+		both := slices.Contains(own, name)
+		if both && a.Shadows(name) != filters.Shadows(name) {
+			a.refuse("%s is mandatory by %s, and only one of both is in shadow: remove it", name, mandatory.By)
+			continue
+		}
+		switch name {
+		case "ClientAddress":
+			if both {
+				a.Clients = a.Clients.and(filters.Clients)
+			}
+		case "RateLimit":
+			if both {
+				a.bothLimits(filters.RateLimits, mandatory.By)
+			}
+		case "maxRequestBytes":
+			if both {
+				least := min(*a.MaxBody, *filters.MaxBody)
+				a.MaxBody = &least
+			}
+		case "BasicAuth", "APIKey", "JWT", "OIDC":
+			for _, other := range []string{"BasicAuth", "APIKey", "JWT", "OIDC"} {
+				if slices.Contains(own, other) {
+					a.refuse("%s is mandatory by %s, and %s would replace it: remove it", name, mandatory.By, other)
+				}
+			}
+		case requestHeaders:
+			a.HeaderVariables = slices.DeleteFunc(slices.Clone(a.HeaderVariables), func(v HeaderVariable) bool {
+				return slices.ContainsFunc(filters.Headers.Request, func(c HeaderChange) bool { return c.Name == v.Name })
+			})
+		case responseHeaders:
+		default:
+			if both {
+				a.refuse("%s is mandatory by %s, and a rule has one: remove that of the rule", name, mandatory.By)
+			}
+		}
+	}
+}
+
+func (a *Action) refuse(format string, args ...any) {
+	a.Refused = cmp.Or(a.Refused, fmt.Sprintf(format, args...))
+}
+
+// bothLimits adds the limits of a listener. There is one for each period.
+func (a *Action) bothLimits(of []RateLimit, by string) {
+	for _, limit := range of {
+		if slices.ContainsFunc(a.RateLimits, func(own RateLimit) bool { return own.Period == limit.Period }) {
+			a.refuse("RateLimit is mandatory by %s, and has the same unit: use another unit", by)
+			return
+		}
+	}
+	a.RateLimits = slices.SortedFunc(slices.Values(slices.Concat(a.RateLimits, of)), func(a, b RateLimit) int { return cmp.Compare(a.Period, b.Period) })
+}
+
+// and returns the clients that have access by both.
+func (c *Clients) and(other *Clients) *Clients {
+	both := &Clients{Deny: slices.Concat(c.Deny, other.Deny)}
+	switch {
+	case len(c.Allow) == 0:
+		both.Allow = other.Allow
+	case len(other.Allow) == 0:
+		both.Allow = c.Allow
+	default:
+		for _, a := range c.Allow {
+			for _, b := range other.Allow {
+				if narrower := narrowerOf(a, b); narrower != (netip.Prefix{}) || !a.IsValid() || !b.IsValid() {
+					both.Allow = append(both.Allow, narrower)
+				}
+			}
+		}
+		if len(both.Allow) == 0 {
+			all := func(address string) netip.Prefix { return netip.PrefixFrom(netip.MustParseAddr(address), 0) }
+			both.Deny = append(both.Deny, all("0.0.0.0"), all("::"))
+		}
+	}
+	return both
+}
+
+// narrowerOf returns the range of two that is within the other one; zero: neither is.
+func narrowerOf(a, b netip.Prefix) netip.Prefix {
+	if !a.IsValid() || !b.IsValid() || !a.Overlaps(b) {
+		return netip.Prefix{}
+	}
+	if a.Bits() > b.Bits() {
+		return a
+	}
+	return b
+}
+
+// withHeaders returns the changes of a rule with those of its listener: these come first, or last if they are mandatory.
+func (a *Action) withHeaders(own HeaderChanges) HeaderChanges {
+	both := HeaderChanges{Request: Then(a.Headers.Request, own.Request...), Response: Then(a.Headers.Response, own.Response...)}
+	if a.IsMandatory(requestHeaders) {
+		both.Request = Then(own.Request, a.Headers.Request...)
+	}
+	if a.IsMandatory(responseHeaders) {
+		both.Response = Then(own.Response, a.Headers.Response...)
+	}
+	return both
+}
+
+// Last returns the changes for a backend alone, which come after those of its rule, without what they change of the
+// mandatory ones.
+func (a *Action) Last(changes HeaderChanges) HeaderChanges {
+	less := func(changes, mandatory []HeaderChange) []HeaderChange {
+		return slices.DeleteFunc(slices.Clone(changes), func(c HeaderChange) bool {
+			return slices.ContainsFunc(mandatory, func(m HeaderChange) bool { return m.Name == c.Name })
+		})
+	}
+	if a.IsMandatory(requestHeaders) {
+		changes.Request = less(changes.Request, a.Headers.Request)
+	}
+	if a.IsMandatory(responseHeaders) {
+		changes.Response = less(changes.Response, a.Headers.Response)
+	}
+	return changes
+}
