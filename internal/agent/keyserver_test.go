@@ -102,6 +102,52 @@ func TestAPodWaitsForItsKeyServer(t *testing.T) {
 	r.expectShown("shop.example.com", shop)
 }
 
+// TestANodeIsRestartedWithoutItsKeyServer: HAProxy starts without the certificates that were in memory, at once, and
+// has them once the server is back.
+func TestANodeIsRestartedWithoutItsKeyServer(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t)
+	r.useKeyServer()
+	shop := r.authority.Issue(t, []string{"shop.example.com"})
+	r.server.PutPair("shop", shop)
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	r.stop()
+	r.haproxy.Stop()
+	r.stopKeeper()
+	r.pairsDir, r.shownDir, r.keptDirs = t.TempDir(), t.TempDir(), [2]string{t.TempDir(), t.TempDir()}
+	r.options.Paths.CertificateDir, r.options.Mounts.CertificatesDir, r.options.Mounts.AuthoritiesDir = r.pairsDir, r.shownDir, t.TempDir()
+	r.server.SetAway(true)
+	r.startKeeper()
+	r.startAgent()
+	r.eventually("HAProxy can start", func() error {
+		if r.onDisk("ssl crt-list") == nil {
+			return errors.New("it would look for certificates")
+		}
+		return nil
+	})
+	r.startHAProxy()
+	r.expectBody("/", "one")
+	r.server.SetAway(false)
+	r.expectShown("shop.example.com", shop)
+}
+
+// TestWhoWaitsForAKeyServer: a new pod waits for a while. One with a configuration on the disk, which names
+// certificates that are gone, does not.
+func TestWhoWaitsForAKeyServer(t *testing.T) {
+	r, start := newPassRig(t, 1), time.Now()
+	r.agent.mounts = newMountReader(Mounts{CertificatesDir: t.TempDir(), KeyServer: true})
+	for _, step := range []struct {
+		at    time.Duration
+		disk  string
+		waits bool
+	}{{0, "", true}, {silentTime - time.Second, "", true}, {silentTime + time.Second, "", false}, {0, "load-1", false}} {
+		r.agent.state.disk.id = step.disk
+		if waits := !r.agent.observeInputs(t.Context(), start.Add(step.at)); waits != step.waits || !r.agent.wanted.partial {
+			t.Errorf("after %s, with %q on the disk: waits is %t, partial %t", step.at, step.disk, waits, r.agent.wanted.partial)
+		}
+	}
+}
+
 // TestWhatAKeyServerSaysNothingOf becomes a problem of its listener alone.
 func TestWhatAKeyServerSaysNothingOf(t *testing.T) {
 	r, shown, start := newPassRig(t, 1), newShown(t), time.Now()

@@ -103,7 +103,7 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 		a.state.refused.keep(&a.wanted, a.state.good)
 	}
 	// A pod that became ready without keys would take the place of one that has them.
-	return a.state.good != nil || !a.keys.IsAwaited() && !a.mounts.isSilent(now)
+	return a.state.good != nil || !a.keys.IsAwaited() && (a.state.disk.id != "" || !a.mounts.isSilent(now))
 }
 
 // inputs are the observed state of everything except HAProxy.

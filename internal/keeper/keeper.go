@@ -91,12 +91,13 @@ type Keeper struct {
 	// gone are Secrets without a certificate whose pairs are not forgotten yet, and forgotAt is when that was last tried.
 	gone     map[string]bool
 	forgotAt time.Time
-	// written is when files in Pairs were, by SECRET/FILE: those that a worker may have read before.
-	written map[string]time.Time
-	// told is the worker that has them.
-	told runtime.Process
-	// waiting says that HAProxy did not answer. untold says that it answered, and does not have all of what was written.
-	waiting, untold bool
+	// written are the files in Pairs, by SECRET/FILE, that a worker may not have. untold are those that one which answers
+	// does not have.
+	written map[string]written
+	untold  []string
+	// looked is when the last look began, by this process' own clock, and waiting says that HAProxy did not answer.
+	looked  time.Time
+	waiting bool
 }
 
 // files are the files of an object.
@@ -158,7 +159,7 @@ func (k *Keeper) open(at time.Time) (err error) {
 		return err
 	}
 	k.small, k.configMaps, k.waits = map[string]files{}, map[string]files{}, map[string]*waiting{}
-	k.written, k.gone = map[string]time.Time{}, map[string]bool{}
+	k.written, k.gone = map[string]written{}, map[string]bool{}
 	if err := k.noteEarlier(at); err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (k *Keeper) open(at time.Time) (err error) {
 // Look passes on what changed since the last look, but for certificates that HAProxy must be asked about while it does
 // not answer. at is the time for the validity of certificates.
 func (k *Keeper) Look(ctx context.Context, at time.Time) error {
-	k.waiting = false
+	k.waiting, k.looked = false, time.Now()
 	if err := k.open(at); err != nil {
 		return err
 	}
@@ -216,10 +217,8 @@ func (k *Keeper) pass(ctx context.Context, objects []object, all bool, at time.T
 	if err := k.shown.Put(c.entries); err != nil {
 		return err
 	}
-	if k.untold {
-		for path := range k.written {
-			c.passed[inventory.SecretKey(filepath.Dir(path))] = nil
-		}
+	for _, path := range k.untold {
+		c.passed[inventory.SecretKey(filepath.Dir(path))] = nil
 	}
 	return k.passed.Put(c.passed)
 }

@@ -28,8 +28,8 @@ type proxy struct {
 	// uses is a file whose certificate it uses.
 	uses string
 	// has are the pairs that it was told of since it started, by file, and asked is how many it was asked about.
-	has   map[string]string
-	asked int
+	has         map[string]string
+	asked, told int
 	// keys are the API keys that it was told of; nil: it has no map for them.
 	keys map[string]string
 }
@@ -46,6 +46,7 @@ func (p *proxy) CheckCertificate(_ context.Context, pem []byte) error {
 
 func (p *proxy) ReplaceCertificate(_ context.Context, file string, pem []byte) error {
 	p.has[file] = string(pem)
+	p.told++
 	return p.down
 }
 
@@ -292,6 +293,21 @@ func TestKeeperTellsHAProxy(t *testing.T) {
 	r.secrets.PutPair("a", renewed)
 	r.look(at)
 	expect("a renewal", renewed)
+	// Others are not told again.
+	told := r.haproxy.told
+	for _, other := range []string{"b", "c"} {
+		r.secrets.PutPair(other, first)
+		r.look(at)
+	}
+	if r.haproxy.told != told+2 {
+		t.Errorf("it was told of %d, want the 2 that are new", r.haproxy.told-told)
+	}
+	r.secrets.PutPair("b", certtest.Pair{})
+	r.secrets.PutPair("c", certtest.Pair{})
+	r.look(at)
+	if err := errors.Join(os.RemoveAll(filepath.Join(r.keeper.Pairs, "b")), os.RemoveAll(filepath.Join(r.keeper.Pairs, "c"))); err != nil {
+		t.Fatal(err)
+	}
 	// A Keeper that starts does not know what was told.
 	clear(r.haproxy.has)
 	r.restart()

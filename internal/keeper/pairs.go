@@ -141,6 +141,7 @@ func (k *Keeper) passPairs(ctx context.Context, c *changes, at time.Time) {
 			k.refuse(c, secret, problem, until)
 		case k.has(secret, pair.Joined):
 			k.accept(c, secret, pair)
+			delete(c.pairs, filepath.Join(secret, certificates.JoinedFile))
 		default:
 			candidates = append(candidates, candidate{secret, pair})
 		}
@@ -212,9 +213,7 @@ func (k *Keeper) ask(ctx context.Context, joined []byte) (problem string, err er
 
 // accept passes a pair on.
 func (k *Keeper) accept(c *changes, secret string, pair certificates.Pair) {
-	if !k.has(secret, pair.Joined) {
-		c.pairs[filepath.Join(secret, certificates.JoinedFile)] = pair.Joined
-	}
+	c.pairs[filepath.Join(secret, certificates.JoinedFile)] = pair.Joined
 	entry := k.entry(c, secret)
 	entry.Certificate, entry.Problem = inventory.Describe(pair.Leaf), ""
 	c.passed[inventory.SecretKey(secret)] = &k.waits[secret].digest

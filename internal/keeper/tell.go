@@ -18,6 +18,15 @@ import (
 	"gateway/internal/logging"
 )
 
+// written is a file for HAProxy: when it was written, and the worker that was told of it or has read it.
+type written struct {
+	at   time.Time
+	told runtime.Process
+}
+
+// slack is how long after a look at the clock a file has its name at the latest.
+const slack = 100 * time.Millisecond
+
 // newFile is where files are written before they get their names.
 const newFile = ownDir + "/new"
 
@@ -29,8 +38,9 @@ func (k *Keeper) writePairs(c *changes, at time.Time) error {
 		if err == nil {
 			err = os.WriteFile(next, c.pairs[path], 0o600)
 		}
+		now := at.Add(time.Since(k.looked) + slack) // long after the look, if there are many
 		if err == nil {
-			err = os.Chtimes(next, at, at) // for a Keeper that comes later
+			err = os.Chtimes(next, now, now) // for a Keeper that comes later
 		}
 		if err == nil {
 			err = os.Rename(next, file)
@@ -38,7 +48,7 @@ func (k *Keeper) writePairs(c *changes, at time.Time) error {
 		if err != nil {
 			return fmt.Errorf("failed to write for HAProxy: %w", err)
 		}
-		k.written[path], k.told = at, runtime.Process{}
+		k.written[path] = written{at: now}
 	}
 	return nil
 }
@@ -62,7 +72,7 @@ func (k *Keeper) noteEarlier(at time.Time) error {
 		}
 		_, isTold := k.passed.Values[inventory.SecretKey(secret)]
 		if since := at.Sub(info.ModTime()); !isTold || since < startTime {
-			k.written[path] = info.ModTime()
+			k.written[path] = written{at: info.ModTime()}
 		}
 		return nil
 	})
@@ -75,10 +85,10 @@ func (k *Keeper) noteEarlier(at time.Time) error {
 // tell makes HAProxy use files that it may not have read: a worker reads files when it starts, and one that is starting
 // may have read the earlier ones.
 func (k *Keeper) tell(ctx context.Context, at time.Time) error {
-	if k.told != (runtime.Process{}) {
-		maps.DeleteFunc(k.written, func(_ string, written time.Time) bool { return at.Sub(written) > startTime })
-	}
-	k.untold = false
+	maps.DeleteFunc(k.written, func(_ string, w written) bool {
+		return w.told != (runtime.Process{}) && at.Sub(w.at) > startTime
+	})
+	k.untold = nil
 	if len(k.written) == 0 {
 		return nil
 	}
@@ -87,20 +97,29 @@ func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 		k.waiting = true
 		return nil //nolint:nilerr // it reads them when it starts
 	}
-	if process == k.told {
-		return nil
-	}
-	for _, path := range slices.Sorted(maps.Keys(k.written)) {
-		if process.Started > k.written[path].Unix() {
+	for path, w := range k.written {
+		if w.told == process {
 			continue
 		}
-		if err := k.replace(ctx, path); err != nil {
-			logging.Warningf("HAProxy does not use %s yet: %v", path, err)
-			k.waiting, k.untold = true, true
+		if process.Started > w.at.Unix() {
+			k.written[path] = written{w.at, process}
+			continue
+		}
+		k.untold = append(k.untold, path)
+	}
+	slices.Sort(k.untold)
+	for len(k.untold) > 0 {
+		path := k.untold[0]
+		err := k.replace(ctx, path)
+		if err != nil {
+			logging.Warningf("HAProxy does not use %s: %v", path, err)
+		}
+		if err != nil && !errors.As(err, new(*runtime.RefusedCertificateError)) {
+			k.waiting = true
 			return nil
 		}
+		k.written[path], k.untold = written{k.written[path].at, process}, k.untold[1:]
 	}
-	k.told = process
 	return nil
 }
 
