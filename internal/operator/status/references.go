@@ -51,26 +51,31 @@ func references(gateway *appv1.Gateway) []model.Reference {
 	return all
 }
 
-// UnusedBackends returns a sentence for each entry of spec.backends that no route or listener refers to. The schema
+// UnusedBackends returns a note about each entry of spec.backends that no route or listener refers to. The schema
 // does not refuse it: an entry may come before its route. Of a Gateway with routes of the Gateway API it returns none:
 // one of those may refer to it.
-func UnusedBackends(gateway *appv1.Gateway) []string {
+func UnusedBackends(gateway *appv1.Gateway) []model.Problem {
 	if gateway.Status.Attachments != nil {
 		return nil
 	}
-	var messages []string
+	var notes []model.Problem
 	for _, i := range source.UnusedBackends(gateway) {
-		messages = append(messages, fmt.Sprintf("no route or listener refers to spec.backends[%d] %q port %d: correct its name or port, or remove it",
-			i, gateway.Spec.Backends[i].Name, gateway.Spec.Backends[i].Port))
+		const message = "no route or listener refers to spec.%s %q port %d: correct its name or port, or remove it"
+		entry, field := &gateway.Spec.Backends[i], fmt.Sprintf("backends[%d]", i)
+		notes = append(notes, model.Problem{Origin: originOf(gateway), Field: field, Message: fmt.Sprintf(message, field, entry.Name, entry.Port)})
 	}
-	return messages
+	return notes
+}
+
+func originOf(gateway *appv1.Gateway) model.Origin {
+	return model.Origin{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation}
 }
 
 // RefProblems are the references of routes and listeners to Services and ports that cannot be used. service returns the
 // Service called name, nil if there is none; false: nobody knows. References of a listener that was made for the
 // Gateway API are in the status of that Gateway.
 func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Service, bool)) []model.Problem {
-	from := model.Origin{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation}
+	from := originOf(gateway)
 	var problems []model.Problem
 	add := func(ref model.Reference, reason model.Reason, message string) {
 		problem := model.Problem{Origin: from, RouteKind: ref.Kind, Route: ref.Route, Reason: reason}

@@ -85,7 +85,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	total := len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes)
 	programmed := checkProgrammed(gateway, proxies, reports, observed)
 	conditions := []condition{
-		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway), observed.WithoutHTTP3, total),
+		checkAccepted(observed.Refused, observed.Problems, messagesOf(UnusedBackends(gateway)), observed.WithoutHTTP3, total),
 		checkRefs(unresolved, reported),
 		programmed,
 		asReady(programmed),

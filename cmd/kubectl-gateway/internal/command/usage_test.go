@@ -252,7 +252,7 @@ func TestExamplesPass(t *testing.T) {
 // TestUnusedBackendIsANote: an entry of spec.backends may come before its route, so it keeps no check from passing.
 func TestUnusedBackendIsANote(t *testing.T) {
 	t.Parallel()
-	const note = `note: default/a: no route or listener refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
+	const note = `note: standard input:7: default/a: no route or listener refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
 	file := fmt.Sprintf(minimal, "a") + "  backends: [{name: api, port: 443, proxyProtocol: V2}]\n"
 	for args, want := range map[string]string{
 		"render":                  "#### haproxy.cfg\n",

@@ -96,8 +96,8 @@ func (c *command) warn(site *cli.Site, problems []model.Problem) {
 	for _, problem := range problems {
 		c.Warn("%s", site.Describe(problem))
 	}
-	for _, message := range status.UnusedBackends(site.Gateway) {
-		c.Note("%s: %s", site.Name(), message)
+	for _, note := range status.UnusedBackends(site.Gateway) {
+		c.Note("%s", site.Describe(note))
 	}
 }
 
