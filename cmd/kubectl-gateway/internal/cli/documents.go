@@ -24,6 +24,8 @@ type Files struct {
 	// Paths are files, directories, and "-" for standard input.
 	Paths     []string
 	Recursive bool
+	// AgainstCluster says that the cluster has what the files lack, as far as the user may read it.
+	AgainstCluster bool
 }
 
 // Document is one object of a file.

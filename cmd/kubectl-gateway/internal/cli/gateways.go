@@ -36,7 +36,9 @@ type Site struct {
 	// isAssumed says that the files do not have the Gateway. settings are what their GatewayConfigs make of one of the
 	// Gateway API; nil: they have none for it.
 	isAssumed bool
-	settings  *appv1.GatewaySpec
+	// isEdited says that it is one of the cluster with what files have.
+	isEdited bool
+	settings *appv1.GatewaySpec
 	// documents are what files have, of whatever kind.
 	documents []Document
 	// Unread is why not all is known that the Gateway has in the cluster.
@@ -151,6 +153,9 @@ func (o *Options) One(ctx context.Context, files Files, name string) (*Site, err
 		names, _ := tellApart(sites)
 		return nil, fmt.Errorf("there is no Gateway %s in %s, but %s", name, paths, names)
 	case 1:
+		if files.AgainstCluster {
+			return o.Against(ctx, fit[0])
+		}
 		return fit[0], nil
 	}
 	names, how := tellApart(fit)
@@ -226,7 +231,9 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		return nil, err
 	}
 	for _, note := range assumed {
-		o.Note("%s", note)
+		if !files.AgainstCluster {
+			o.Note("%s", note)
+		}
 	}
 	var elsewhere []string
 	sites, lost, idle := found.sites(func(gateway *appv1.Gateway) bool {

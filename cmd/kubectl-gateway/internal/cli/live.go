@@ -16,6 +16,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/source/gatewayapi"
 )
@@ -230,6 +231,51 @@ func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 	maps.Copy(edited.configMaps, file.configMaps)
 	edited.translate()
 	return &edited, c.readConfigMaps(ctx, &edited)
+}
+
+// Against returns what a Gateway of the cluster would be with what files have, as far as the user may read the cluster.
+// What nobody may read is assumed, which is noted.
+func (o *Options) Against(ctx context.Context, file *Site) (*Site, error) {
+	clients, _, err := o.Connect()
+	if err != nil {
+		return nil, err
+	}
+	live, err := clients.Live(ctx, file.Gateway.Namespace, file.Gateway.Name)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		o.Note("Gateway %s of the cluster is not known, and assumed to take all hosts and namespaces: %v", file.Name(), err)
+		return file, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, unread := range live.Unread {
+		o.Note("not all is known of Gateway %s of the cluster: %s", file.Name(), unread)
+	}
+	edited, err := clients.Edited(ctx, live, file)
+	if err != nil {
+		return nil, err
+	}
+	edited.documents, edited.IsGatewayAPI, edited.isEdited, edited.Unread = file.documents, file.IsGatewayAPI, true, nil
+	edited.services, edited.slices = maps.Clone(live.services), maps.Clone(live.slices)
+	maps.Copy(edited.services, file.services)
+	maps.Copy(edited.slices, file.slices)
+	edited.translate()
+	return edited, nil
+}
+
+// OfFiles returns the problems without those of routes and policies that only the cluster has, where files are compared
+// with it: what others do wrong is theirs.
+func (s *Site) OfFiles(problems []model.Problem) []model.Problem {
+	if !s.isEdited {
+		return problems
+	}
+	return slices.DeleteFunc(problems, func(problem model.Problem) bool {
+		if kind := problem.Origin.Kind; kind == "" || kind == "Gateway" {
+			return false
+		}
+		document, _ := find(s.documents, gatewayv1.GroupName, problem)
+		return document == nil
+	})
 }
 
 // with returns the objects of the cluster with those of a file, which are in place of those of the same name. What is

@@ -183,3 +183,9 @@ func AddFileFlags(command *cobra.Command, files *Files, usage string) {
 	command.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "read the directories below, too")
 	_ = command.MarkFlagFilename("filename", "yaml", "yml", "json") // which fails for unknown flags only
 }
+
+// AddAgainstFlag adds --against-cluster to a command that reads files.
+func AddAgainstFlag(command *cobra.Command, files *Files) {
+	const usage = "take what the files lack from the cluster, as far as you may read it: the Gateway, other routes, Services"
+	command.Flags().BoolVar(&files.AgainstCluster, "against-cluster", false, usage)
+}

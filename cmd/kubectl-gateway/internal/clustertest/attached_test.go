@@ -207,6 +207,20 @@ spec:
 	clitest.Run(t, edge, diff...).Want(t, 0, "attached-api/edge: no difference")
 	clitest.Run(t, strings.Replace(edge, "8080", "8081", 1), diff...).Want(t, 3, "-    bind :8080", "+    bind :8081", "loading it takes a reload: ")
 	clitest.Run(t, edge+strings.Replace(route, "/api", "/v2", 1), diff...).Want(t, 3, "/api/ ", "/v2/ ", "loading it takes no reload")
+	// A team's routes alone are checked with what the cluster has.
+	against := func(args ...string) []string { return in(append(args, "-f", "-", "--against-cluster")...) }
+	second := strings.NewReplacer("{name: web}", "{name: second}", "shop.example.com", "SHOP").Replace(route)
+	taken := strings.Replace(second, "SHOP", "shop.example.com", 1)
+	clitest.Run(t, taken, against("render", "--check")...).Want(t, 3, "warning: standard input:", "HTTPRoute attached-api/second: ", " gets no requests: ", "attached-api/web")
+	clitest.Run(t, strings.Replace(second, "SHOP", "elsewhere.org", 1), against("render", "--check")...).Want(t, 3, "none of the route's hostnames (elsewhere.org) is within that of a listener (web: *.example.com)")
+	if result := clitest.Run(t, taken, against("render", "--check")...); strings.Contains(result.Err, "attached-api/web: ") {
+		t.Errorf("it warns of what others have:\n%s", result.Err)
+	}
+	clitest.Run(t, taken, against("explain", "http://shop.example.com:8080/api")...).Want(t, 0, "route     attached-api/web rules[0]", "ready: 10.0.0.7:8080")
+	clitest.Run(t, strings.Replace(second, "SHOP", "own.example.com", 1), against("explain", "http://own.example.com:8080/api")...).Want(t, 0, "route     attached-api/second rules[0]")
+	allow(t, namespace, rbacv1.PolicyRule{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"httproutes"}, Verbs: []string{"get", "list"}})
+	clitest.Run(t, taken, append(against("explain", "http://shop.example.com/api"), "--as", "somebody")...).Want(t, 0,
+		"note: Gateway attached-api/edge of the cluster is not known, and assumed to take all hosts and namespaces: ", "route     attached-api/second rules[0]")
 	clitest.Run(t, route, diff...).Want(t, 0, "note: Gateway attached-api/edge is not in the files", "attached-api/edge: no difference")
 	clitest.Run(t, strings.Replace(route, "/api", "/v2", 1), diff...).Want(t, 3, "/api/ ", "/v2/ ", "loading it takes no reload")
 	clitest.Run(t, gateway("edge", ""), diff...).Want(t, 1, "Gateway attached-api/edge of the files and that of the cluster are not of the same group")

@@ -50,6 +50,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
+	cli.AddAgainstFlag(cmd, &c.files)
 	cmd.Flags().StringVarP(&c.method, "request", "X", "GET", "method of the request")
 	cmd.Flags().StringArrayVarP(&c.headers, "header", "H", nil, "header of the request, as NAME:VALUE; one for each")
 	cmd.Flags().StringVar(&c.client, "client-address", "", "address of the client, as the filter ClientAddress finds it")
@@ -62,6 +63,8 @@ func (c *command) run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 0:
 		return cli.Usagef("the URL is missing")
+	case c.files.AgainstCluster && len(c.files.Paths) == 0:
+		return cli.Usagef("--against-cluster needs a file with -f")
 	case len(args) == 1 && len(c.files.Paths) == 0:
 		return cli.Usagef("name a Gateway of the cluster before the URL, or a file with -f")
 	}
@@ -84,7 +87,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 		c.Warn("%s: not every proxy runs generation %d yet, which this is about", site.Name(), site.Gateway.Generation)
 	}
 	table, refused := site.Compile()
-	for _, problem := range append(site.Problems(table, refused), site.Doubts(table)...) {
+	for _, problem := range site.OfFiles(append(site.Problems(table, refused), site.Doubts(table)...)) {
 		c.Warn("%s", site.Describe(problem))
 	}
 	if isTrusted(table) && r.claims() {

@@ -22,6 +22,11 @@ func (c *command) checkAll(ctx context.Context) error {
 	}
 	var refused []string
 	for _, site := range sites {
+		if c.files.AgainstCluster {
+			if site, err = c.Against(ctx, site); err != nil {
+				return err
+			}
+		}
 		err := c.checkOne(ctx, site)
 		switch {
 		case cli.ExitCode(err) == cli.ExitNo && len(sites) > 1:
@@ -45,7 +50,7 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	table, refused := site.Compile()
-	problems := append(site.Problems(table, refused), site.Doubts(table)...)
+	problems := site.OfFiles(append(site.Problems(table, refused), site.Doubts(table)...))
 	c.warn(site, problems)
 	input := site.Input(table)
 	input.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "certificates")}

@@ -27,6 +27,7 @@ exit code is 3 if there is one.`
 
 const examples = `  kubectl gateway render -f shop.yaml
   kubectl gateway render -f shop.yaml --check
+  kubectl gateway render -f routes.yaml --check --against-cluster
   kubectl gateway render -f shop.yaml --diff
   kubectl gateway render shop --only haproxy.cfg`
 
@@ -52,6 +53,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		},
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
+	cli.AddAgainstFlag(cmd, &c.files)
 	cmd.Flags().StringVar(&c.only, "only", "", "print this file alone, like paths.map")
 	cli.Complete(cmd, "only", ir.ConfigFile, "hosts.map", "paths.map")
 	cmd.Flags().StringVar(&c.dir, "output-dir", "", "write the files into this directory instead")
@@ -63,6 +65,9 @@ func NewCommand(options *cli.Options) *cobra.Command {
 func (c *command) run(ctx context.Context, name string) error {
 	if c.diff && len(c.files.Paths) == 0 {
 		return cli.Usagef("--diff compares a file with the cluster: name the file with -f")
+	}
+	if c.files.AgainstCluster && (len(c.files.Paths) == 0 || c.diff) {
+		return cli.Usagef("--against-cluster needs a file with -f, and --diff always has it")
 	}
 	if c.check && c.diff || (c.check || c.diff) && c.only+c.dir != "" || c.only != "" && c.dir != "" {
 		return cli.Usagef("--check, --diff, --only and --output-dir do not go together")
