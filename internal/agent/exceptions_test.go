@@ -11,8 +11,8 @@ import (
 )
 
 // TestNamesBelowAWildcardOfAnotherType: of 2,000 RSA certificates for names below an ECDSA wildcard, as many are served
-// as HAProxy can read exceptions of the wildcard's line. The others are named, and the wildcard goes on. Names that have
-// an ECDSA certificate, too, do not count, nor do those of other ports.
+// as HAProxy can read exceptions of the wildcard's line. The others are named, and the wildcard goes on. Names with an
+// ECDSA certificate, too, do not count, nor do those of other ports.
 func TestNamesBelowAWildcardOfAnotherType(t *testing.T) {
 	c := collector{material: material{certificates: map[string][]render.Certificate{}}}
 	table := routing.Table{}

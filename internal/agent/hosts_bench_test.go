@@ -16,7 +16,7 @@ import (
 	"gateway/internal/journal"
 )
 
-// BenchmarkHosts measures a pod whose hosts have a certificate each, from a key server: its start, beside HAProxy's own,
+// BenchmarkHosts measures a pod whose hosts have a certificate each, from a key server: its start beside HAProxy's own,
 // and from one more certificate to the first handshake with it.
 func BenchmarkHosts(b *testing.B) {
 	for _, hosts := range []int{100, 1000, 10_000} {

@@ -143,8 +143,8 @@ func TestKeeperSaysWhyItCannotWork(t *testing.T) {
 	}
 }
 
-// TestKeeperForgetsKeys: the key of a Secret that is gone goes, once neither HAProxy nor a configuration on the disk uses
-// it. So it does by the next Keeper.
+// TestKeeperForgetsKeys: the key of a Secret that is gone goes, once neither HAProxy nor a configuration on the disk
+// uses it. So it does by the next Keeper.
 func TestKeeperForgetsKeys(t *testing.T) {
 	r, authority, at := newRig(t), certtest.NewAuthority(t), time.Now()
 	dir := t.TempDir()

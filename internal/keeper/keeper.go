@@ -68,8 +68,8 @@ type Keeper struct {
 	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy, the API keys in _/api-keys.map, and the keys
 	// of sessions in _/session-keys.map. Certificates gets the inventory for the agent.
 	Pairs, Certificates string
-	// ConfigDir has HAProxy's configurations. HAProxy forgets a pair whose Secret is gone once they do not name it, and its
-	// file goes. "": it stays.
+	// ConfigDir has HAProxy's configurations. HAProxy forgets a pair whose Secret is gone once they do not name it, and
+	// its file goes. "": it stays.
 	ConfigDir string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker
