@@ -42,21 +42,13 @@ type secured struct {
 // needsClient begins the identity of a listener whose clients need a certificate.
 const needsClient = "+"
 
-// secure returns the listeners that terminate TLS, by name.
-func secure(in Input) map[string]secured {
-	found, authorities := map[string]secured{}, map[string][]byte{}
-	for i := range in.Table.Listeners {
-		listener := &in.Table.Listeners[i]
-		if listener.TLS == nil {
-			continue
-		}
-		key := strings.Join(listener.TLS.ClientCAs, " ")
-		if _, ok := authorities[key]; !ok {
-			authorities[key] = authority(in, listener.TLS.ClientCAs)
-		}
-		found[listener.Name] = newSecured(in, listener, authorities[key])
+// secure returns what is known of a listener that terminates TLS.
+func (r *Renderer) secure(listener *routing.Listener) secured {
+	key := strings.Join(listener.TLS.ClientCAs, " ")
+	if _, ok := r.signers[key]; !ok {
+		r.signers[key] = authority(r.in, listener.TLS.ClientCAs)
 	}
-	return found
+	return newSecured(r.in, listener, r.signers[key])
 }
 
 func newSecured(in Input, listener *routing.Listener, authority []byte) secured {

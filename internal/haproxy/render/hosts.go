@@ -9,7 +9,6 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
-	"gateway/internal/tree"
 )
 
 // Names of backends that answer requests. Names of Service ports have a "_".
@@ -35,25 +34,17 @@ type pattern struct {
 func (p pattern) key() string { return itoa(p.port) + "/" + routing.HostKey(p.hostname) }
 
 // addHosts renders the hosts that are new, and those with rules for Service ports that changed.
-func (r *Renderer) addHosts(changed []routing.Backend) {
-	listeners, stale := map[string]*routing.Listener{}, map[place]*routing.Host{}
-	for i := range r.in.Table.Listeners {
-		listener := &r.in.Table.Listeners[i]
-		listeners[listener.Name] = listener
-		for change := range tree.Changes(r.seen[listener.Name], listener.Hosts) {
-			stale[place{listener.Name, change.Key}] = change.New
-		}
-		r.seen[listener.Name] = listener.Hosts
-	}
+func (r *Renderer) addHosts(listeners *changedListeners, changed []routing.Backend) {
+	stale := listeners.stale
 	others := r.changedPolicies()
 	for _, backend := range slices.Concat(changed, others) {
 		for at := range r.users[backend] {
-			if _, ok := stale[at]; !ok && (slices.Contains(others, backend) || !r.isCurrent(r.hosts[at])) {
-				stale[at] = listeners[at.listener].Hosts.Value(at.host)
+			if _, ok := stale[at]; !ok && r.hosts[at] != nil && (slices.Contains(others, backend) || !r.isCurrent(r.hosts[at])) {
+				stale[at] = r.known[at.listener].Hosts.Value(at.host)
 			}
 		}
 	}
-	r.replace(listeners, stale)
+	r.replace(listeners)
 	for _, backend := range changed {
 		for name, before := range r.backends.Map().Prefix(BackendName(backend)) {
 			if before.Of == backend {
@@ -84,20 +75,13 @@ func (r *Renderer) changedPolicies() []routing.Backend {
 	return changed
 }
 
-// replace renders hosts; nil stands for one that is gone. Then hosts.map leads to them.
-func (r *Renderer) replace(listeners map[string]*routing.Listener, stale map[place]*routing.Host) {
-	replaced, touched := make(map[place]*fragment, len(stale)), map[string]pattern{}
-	for at, host := range stale {
+// replace renders hosts. Then hosts.map leads to them.
+func (r *Renderer) replace(listeners *changedListeners) {
+	replaced, touched := make(map[place]*fragment, len(listeners.stale)), listeners.touched
+	for at, host := range listeners.stale {
 		replaced[at] = r.hosts[at]
 		if delete(r.hosts, at); host != nil {
-			r.hosts[at] = r.renderHost(listeners[at.listener], host)
-		}
-	}
-	if len(r.chains) == 0 {
-		for _, listener := range listeners {
-			p := pattern{listener.Port, listener.Hostname}
-			r.patterns.Count(p.key(), p, 1)
-			touched[p.key()] = p
+			r.hosts[at] = r.renderHost(&r.known[at.listener].Listener, host)
 		}
 	}
 	for at, before := range replaced {
@@ -105,16 +89,23 @@ func (r *Renderer) replace(listeners map[string]*routing.Listener, stale map[pla
 		after := r.hosts[at]
 		if after != nil {
 			r.count(after, at, 1)
-			r.touch(listeners[at.listener], before, after, touched)
+			r.touch(&r.known[at.listener].Listener, before, after, touched)
 		}
 	}
 	for at, before := range replaced {
 		if before != nil {
 			r.count(before, at, -1)
 			if r.hosts[at] == nil {
-				r.touch(listeners[at.listener], before, nil, touched)
+				r.touch(&r.known[at.listener].Listener, before, nil, touched)
 			}
 		}
+	}
+	for _, gone := range listeners.gone {
+		r.count(gone.fragment, gone.at, -1)
+		r.touch(&gone.of.Listener, gone.fragment, nil, touched)
+	}
+	for _, p := range listeners.wide { // now that all patterns are known
+		r.touchWithin(p, touched)
 	}
 	for key, p := range touched {
 		_, ok := r.patterns.Get(key)
@@ -142,8 +133,13 @@ func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, to
 	case after == nil:
 		r.patterns.Count(own.key(), own, -1)
 	}
-	if own.hostname == "" || isWildcard(own.hostname) {
-		for key, p := range r.patterns.Map().Prefix(own.key()) {
+	r.touchWithin(own, touched)
+}
+
+// touchWithin notes the patterns that a wildcard includes.
+func (r *Renderer) touchWithin(wider pattern, touched map[string]pattern) {
+	if wider.hostname == "" || isWildcard(wider.hostname) {
+		for key, p := range r.patterns.Map().Prefix(wider.key()) {
 			touched[key] = p
 		}
 	}

@@ -25,13 +25,15 @@ type Renderer struct {
 	// basis is what everything depends on, and policies are those of Service ports.
 	basis    Input
 	policies map[routing.Backend]routing.BackendPolicy
-	// secured are the listeners that terminate TLS, by name, and mixed the ports where TLS is passed through, too. ofPorts
-	// are the ports where it is terminated.
+	// known are the listeners, by name. secured are those that terminate TLS, and signers the CA certificates for their
+	// clients, by the names of the ConfigMaps.
+	known   map[string]*knownListener
 	secured map[string]secured
+	signers map[string][]byte
+	// mixed are the ports where TLS is passed through, too, and ofPorts those where it is terminated.
 	mixed   map[int32]bool
 	ofPorts map[int32]*tlsPort
-	// seen are the hosts of each listener, and hosts what they were rendered to.
-	seen  map[string]tree.Map[*routing.Host]
+	// hosts are what the hosts of listeners were rendered to.
 	hosts map[place]*fragment
 	// users are the places with rules for a Service port.
 	users map[routing.Backend]map[place]int
@@ -74,19 +76,22 @@ type causes struct {
 // Render makes the configuration. changed are the Service ports whose state is another one than in the Input before.
 func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 	basis := in
-	basis.Backends, basis.Table.Policies, basis.Table.Uses = nil, nil, routing.Uses{}
-	basis.Table.Listeners = slices.Clone(in.Table.Listeners)
-	for i := range basis.Table.Listeners {
-		basis.Table.Listeners[i].Hosts = tree.Map[*routing.Host]{}
-	}
-	isNew := r.seen == nil || !reflect.DeepEqual(basis, r.basis)
+	basis.Backends, basis.Certificates, basis.Table.Policies, basis.Table.Uses, basis.Table.Listeners = nil, nil, nil, routing.Uses{}, nil
+	isNew := r.known == nil || !reflect.DeepEqual(basis, r.basis)
 	if isNew {
 		r.reset(basis)
 	}
 	r.in, r.hits = in, map[hitKey]*fragment{}
-	r.addHosts(changed)
+	listeners := r.updateListeners()
+	if mixed := mixedPorts(in.Table); !maps.Equal(mixed, r.mixed) {
+		isNew = true
+		r.reset(basis)
+		r.in, r.hits, r.mixed = in, map[hitKey]*fragment{}, mixed
+		listeners = r.updateListeners()
+	}
+	r.addHosts(&listeners, changed)
 	now := causes{r.needs.Map(), r.conditions.Map(), r.defaults.Map(), r.authorities.Map(), r.longestChain()}
-	if isNew || now != r.causes {
+	if isNew || listeners.areOthers || now != r.causes {
 		r.causes = now
 		r.makeSections()
 	}
@@ -100,17 +105,22 @@ func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 // reset forgets everything.
 func (r *Renderer) reset(basis Input) {
 	*r = Renderer{
-		basis: basis, secured: secure(basis), mixed: map[int32]bool{}, seen: map[string]tree.Map[*routing.Host]{}, hosts: map[place]*fragment{},
+		basis: basis, known: map[string]*knownListener{}, secured: map[string]secured{}, signers: map[string][]byte{}, hosts: map[place]*fragment{},
 		users: map[routing.Backend]map[place]int{}, chains: map[int]int{},
 	}
-	passes := map[int32]bool{}
-	for i := range basis.Table.Listeners {
-		listener := &basis.Table.Listeners[i]
+}
+
+// mixedPorts returns the ports where TLS is terminated, or not spoken, and passed through as well.
+func mixedPorts(table routing.Table) map[int32]bool {
+	mixed, passes := map[int32]bool{}, map[int32]bool{}
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
 		if other, ok := passes[listener.Port]; ok && other != passesThrough(listener) {
-			r.mixed[listener.Port] = true
+			mixed[listener.Port] = true
 		}
 		passes[listener.Port] = passesThrough(listener)
 	}
+	return mixed
 }
 
 // ports returns the ports of all listeners, sorted, each once.
