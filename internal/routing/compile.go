@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -21,20 +20,23 @@ func Compile(gateway *model.Gateway, check Check) (Table, []Problem) {
 	return (&Compiler{Check: check}).Compile(gateway)
 }
 
-// Compiler compiles Gateways one after the other. It looks only at routes that are others than in the Gateway before,
-// and at their hosts. All other hosts of a table are the same pointers as in the table before.
+// Compiler compiles Gateways one after the other. It looks only at routes that are others than in the Gateway before, or
+// at other listeners, and at their hosts. All other hosts of a table are the same pointers as in the table before.
 type Compiler struct {
 	// Check is asked about each rule.
 	Check Check
 	// MostCompared is how many entries, at all listeners and hostnames, Unreachable compares; 0: a quarter of a million.
 	MostCompared int
-	// listeners, without their origins and filters, and routes are those of the last Gateway. filters are those of
-	// listeners, by name: equal filters are the same pointer, even from one Gateway to the next.
-	listeners []model.Listener
-	named     map[string]*model.Listener
-	owners    map[address]*model.Listener
-	filters   map[string]*model.Action
+	// named are the listeners of the last Gateway, without their origins, by name, and owners the same by address. filters
+	// are theirs, by name: equal filters are the same pointer, even from one Gateway to the next.
+	named   map[string]*model.Listener
+	owners  map[address]*model.Listener
+	filters map[string]*model.Action
+	// listeners are those of the last table, and routes those of the last Gateway.
+	listeners []Listener
 	routes    tree.Map[*model.Route]
+	// at are the keys of the routes that name a listener.
+	at map[string]map[string]bool
 	// compiled are the routes at their listeners, and problems what is wrong with them, by their keys.
 	compiled map[string][]*attachedRoute
 	problems map[string][]Problem
@@ -85,25 +87,21 @@ type compiledRoute struct {
 
 // Compile is the function Compile with a memory.
 func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
-	changed, isNew := c.update(gateway)
+	listeners := c.changesOf(gateway)
+	changed, isNew := c.update(gateway, listeners)
 	if isNew {
 		c.makeAllHosts()
+		c.listAll()
 	} else {
-		c.changeHosts(changed)
+		c.list(listeners, c.changeHosts(changed))
 	}
-	table := Table{Settings: gateway.Settings, Uses: c.uses.now(), Listeners: make([]Listener, 0, len(gateway.Listeners))}
-	for i := range gateway.Listeners {
-		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
-		table.Listeners[i].Hosts = c.hosts[table.Listeners[i].Name]
-	}
-	slices.SortFunc(table.Listeners, func(a, b Listener) int { return compareListeners(&a, &b) })
-	return table, c.allProblems(gateway)
+	return Table{Settings: gateway.Settings, Uses: c.uses.now(), Listeners: c.listeners}, c.allProblems(gateway)
 }
 
 // Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries. A
 // Compiler is for one of both.
 func (c *Compiler) Problems(gateway *model.Gateway) []Problem {
-	c.update(gateway)
+	c.update(gateway, c.changesOf(gateway))
 	return c.allProblems(gateway)
 }
 
@@ -115,29 +113,51 @@ func (c *Compiler) allProblems(gateway *model.Gateway) []Problem {
 	return slices.Concat(all, c.bounds.problems, gateway.Problems)
 }
 
-// changedRoute is a route of another Gateway.
+// changedRoute is a route of another Gateway, or at other listeners. places are the hosts that it was at. isGone says
+// that there is none any more.
 type changedRoute struct {
 	key         string
+	route       *model.Route
+	isGone      bool
 	before, now []*attachedRoute
+	places      []hostID
 }
 
 // update compiles the routes that changed, and returns them. isNew reports whether anything else changed that they
 // depend on, which makes all of them new.
-func (c *Compiler) update(gateway *model.Gateway) (changed []changedRoute, isNew bool) {
-	before := c.compiled
-	if isNew = c.updateListeners(gateway); isNew {
-		c.routes, c.compiled, c.problems = tree.Map[*model.Route]{}, map[string][]*attachedRoute{}, map[string][]Problem{}
+func (c *Compiler) update(gateway *model.Gateway, listeners changedListeners) (changed []changedRoute, isNew bool) {
+	if isNew = c.compiled == nil; isNew {
+		c.compiled, c.problems, c.at = map[string][]*attachedRoute{}, map[string][]Problem{}, map[string]map[string]bool{}
 		c.bounds = newBounds(c.bounds.refused)
 	}
-	for change := range tree.Changes(c.routes, gateway.Routes) {
-		one := changedRoute{key: change.Key, before: c.compiled[change.Key]}
-		delete(c.compiled, change.Key)
-		delete(c.problems, change.Key)
-		if change.Has {
-			one.now = c.compileRoute(change.Key, change.New, before[change.Key])
-		}
-		c.bounds.change(&one)
+	moved := map[string]bool{}
+	for name := range listeners.moved {
+		maps.Copy(moved, c.at[name])
+	}
+	add := func(key string, route *model.Route, isThere bool) {
+		one := changedRoute{key: key, route: route, isGone: !isThere, before: c.compiled[key]}
+		c.eachPlace(one.before, func(id hostID, _ *attachedRoute) { one.places = append(one.places, id) })
 		changed = append(changed, one)
+	}
+	for change := range tree.Changes(c.routes, gateway.Routes) {
+		delete(moved, change.Key)
+		add(change.Key, change.New, change.Has)
+	}
+	for _, key := range slices.Sorted(maps.Keys(moved)) {
+		add(key, gateway.Routes.Value(key), true)
+	}
+	c.unreachable.note(moved)
+	c.take(listeners)
+	for i := range changed {
+		one := &changed[i]
+		delete(c.compiled, one.key)
+		delete(c.problems, one.key)
+		c.index(one.key, one.before, false)
+		if !one.isGone {
+			one.now = c.compileRoute(one.key, one.route, one.before)
+			c.index(one.key, one.now, true)
+		}
+		c.bounds.change(one)
 	}
 	c.routes = gateway.Routes
 	refused := c.bounds.refused
@@ -146,32 +166,6 @@ func (c *Compiler) update(gateway *model.Gateway) (changed []changedRoute, isNew
 		c.generation++
 	}
 	return changed, someRefused || isNew
-}
-
-// updateListeners takes in listeners and their filters, and reports whether these are others than before.
-func (c *Compiler) updateListeners(gateway *model.Gateway) (isNew bool) {
-	filters, listeners := map[string]*model.Action{}, make([]model.Listener, len(gateway.Listeners))
-	known := slices.Collect(maps.Values(c.filters))
-	for i := range gateway.Listeners {
-		listeners[i] = gateway.Listeners[i]
-		listener := &listeners[i]
-		if listener.Filters != nil {
-			same := slices.IndexFunc(known, func(f *model.Action) bool { return reflect.DeepEqual(f, listener.Filters) })
-			if same < 0 {
-				same, known = len(known), append(known, listener.Filters)
-			}
-			filters[listener.Name] = known[same]
-		}
-		listener.Origin, listener.Filters = model.Origin{}, nil
-	}
-	isNew = c.compiled == nil || !maps.Equal(filters, c.filters) || !reflect.DeepEqual(listeners, c.listeners)
-	c.filters, c.listeners = filters, listeners
-	c.named, c.owners = make(map[string]*model.Listener, len(listeners)), make(map[address]*model.Listener, len(listeners))
-	for i := range listeners {
-		listener := &listeners[i]
-		c.named[listener.Name], c.owners[address{listener.Port, listener.Hostname}] = listener, listener
-	}
-	return isNew
 }
 
 // compileRoute compiles a route at its listeners. It uses what was compiled before of the same route with the same
@@ -216,13 +210,6 @@ func (c *Compiler) attach(route *model.Route) []*attachedRoute {
 	return all
 }
 
-func newListener(from *model.Listener) Listener {
-	return Listener{
-		Name: from.Name, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname,
-		ProxyProtocol: from.ProxyProtocol, TLS: from.TLS,
-	}
-}
-
 // eachPlace calls f for the hosts of a route: those of its hostnames that overlap with that of a listener, even where
 // the listener's is narrower. Only requests for the listener's hosts get there anyway, and precedence goes by the
 // hostname of the route.
@@ -260,8 +247,7 @@ func (c *Compiler) makeAllHosts() {
 			all[id.listener] = &tree.Editor[*Host]{}
 		}
 		host := hosts[id.listener].Value(HostKey(id.hostname))
-		isSame := slices.EqualFunc(parts, before[id], func(a, b part) bool { return a.compiledRoute == b.compiledRoute })
-		if host == nil || !isSame || c.bounds.isOrWasRefused {
+		if host == nil || !isSame(parts, before[id]) || c.bounds.isOrWasRefused {
 			host = c.host(id.hostname, parts)
 		}
 		if len(host.Entries) > 0 {
@@ -274,26 +260,36 @@ func (c *Compiler) makeAllHosts() {
 	}
 }
 
-// changeHosts makes the hosts of routes that changed.
-func (c *Compiler) changeHosts(changed []changedRoute) {
-	touched := map[hostID]bool{}
+// isSame reports whether a host is of the same routes.
+func isSame(a, b []part) bool {
+	return slices.EqualFunc(a, b, func(a, b part) bool { return a.compiledRoute == b.compiledRoute })
+}
+
+// changeHosts makes the hosts of routes that changed. It returns the names of their listeners.
+func (c *Compiler) changeHosts(changed []changedRoute) []string {
+	touched := map[hostID][]part{}
 	for _, one := range changed {
 		find := func(id hostID) (int, bool) {
-			touched[id] = true
+			if _, ok := touched[id]; !ok {
+				touched[id] = slices.Clone(c.parts[id])
+			}
 			return slices.BinarySearchFunc(c.parts[id], one.key, func(p part, key string) int { return strings.Compare(p.key, key) })
 		}
-		c.eachPlace(one.before, func(id hostID, _ *attachedRoute) {
+		for _, id := range one.places {
 			if i, ok := find(id); ok {
 				c.parts[id] = slices.Delete(c.parts[id], i, i+1)
 			}
-		})
+		}
 		c.eachPlace(one.now, func(id hostID, route *attachedRoute) {
 			i, _ := find(id)
 			c.parts[id] = slices.Insert(c.parts[id], i, part{one.key, route.compiledRoute})
 		})
 	}
 	all := map[string]*tree.Editor[*Host]{}
-	for id := range touched {
+	for id, was := range touched {
+		if isSame(was, c.parts[id]) {
+			continue
+		}
 		if all[id.listener] == nil {
 			hosts := c.hosts[id.listener].Edit()
 			all[id.listener] = &hosts
@@ -311,8 +307,11 @@ func (c *Compiler) changeHosts(changed []changedRoute) {
 		}
 	}
 	for name, hosts := range all {
-		c.hosts[name] = hosts.Map()
+		if c.hosts[name] = hosts.Map(); c.hosts[name].Len() == 0 {
+			delete(c.hosts, name)
+		}
 	}
+	return slices.Collect(maps.Keys(all))
 }
 
 // host returns the one of a hostname: the entries of its routes by precedence, but for those that no request can reach,

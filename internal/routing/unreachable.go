@@ -34,6 +34,8 @@ type unreachable struct {
 	// placed are the entries of each route at its places, and problems what it has that gets no requests.
 	placed   map[string][]*placed
 	problems map[string][]Problem
+	// moved are routes whose listeners are others, or for which others get the requests, since they were looked at.
+	moved map[string]bool
 }
 
 // maxCompared is how many entries are looked at: a look at all of them takes half a second.
@@ -76,7 +78,9 @@ func (c *Compiler) Taken() []Taken {
 func (c *Compiler) lookForUnreachable() *unreachable {
 	u, most := &c.unreachable, cmp.Or(c.MostCompared, maxCompared)
 	if u.groups == nil || u.generation != c.generation {
-		*u = unreachable{generation: c.generation, sizes: map[string]int{}, placed: map[string][]*placed{}, problems: map[string][]Problem{}}
+		*u = unreachable{
+			generation: c.generation, sizes: map[string]int{}, placed: map[string][]*placed{}, problems: map[string][]Problem{}, moved: map[string]bool{},
+		}
 		entries := 0
 		for _, routes := range c.compiled {
 			entries += sizeOf(routes)
@@ -86,12 +90,15 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 		}
 		u.groups = map[hostID]*group{}
 	}
-	touched, stale := map[*bucket]bool{}, map[string]bool{}
+	touched, stale := map[*bucket]bool{}, u.moved
 	for change := range tree.Changes(u.routes, c.routes) {
 		stale[change.Key] = true
-		u.remove(change.Key, touched)
-		if change.Has {
-			u.add(c, change.Key, touched)
+	}
+	u.moved = map[string]bool{}
+	for key := range stale {
+		u.remove(key, touched)
+		if c.compiled[key] != nil {
+			u.add(c, key, touched)
 		}
 	}
 	if u.routes = c.routes; u.entries > most {
@@ -109,6 +116,13 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 		}
 	}
 	return u
+}
+
+// note notes routes that have to be looked at again.
+func (u *unreachable) note(keys map[string]bool) {
+	if u.groups != nil {
+		maps.Copy(u.moved, keys)
+	}
 }
 
 // sizeOf returns how many entries a route may have at its places.

@@ -1,0 +1,194 @@
+package routing
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"gateway/internal/model"
+)
+
+// changedListeners are the listeners of a Gateway that are others than in the one before.
+type changedListeners struct {
+	// now are they, by name; nil: there is none any more.
+	now map[string]*model.Listener
+	// moved are those with another port, hostname or other filters: their routes are at other hosts, or are others there.
+	moved map[string]bool
+}
+
+// changesOf returns the listeners that are others than in the Gateway before.
+func (c *Compiler) changesOf(gateway *model.Gateway) changedListeners {
+	changes, known := changedListeners{map[string]*model.Listener{}, map[string]bool{}}, 0
+	for i := range gateway.Listeners {
+		now := &gateway.Listeners[i]
+		before := c.named[now.Name]
+		if before != nil {
+			known++
+		}
+		isMoved := before == nil || before.Port != now.Port || before.Hostname != now.Hostname ||
+			before.Filters != now.Filters && !reflect.DeepEqual(before.Filters, now.Filters)
+		isOther := isMoved || before.Protocol != now.Protocol || before.ProxyProtocol != now.ProxyProtocol ||
+			before.TLS != now.TLS && !reflect.DeepEqual(before.TLS, now.TLS)
+		if isOther {
+			changes.now[now.Name] = now
+		}
+		if isMoved {
+			changes.moved[now.Name] = true
+		}
+	}
+	if known == len(c.named) {
+		return changes
+	}
+	there := make(map[string]bool, len(gateway.Listeners))
+	for i := range gateway.Listeners {
+		there[gateway.Listeners[i].Name] = true
+	}
+	for name := range c.named {
+		if !there[name] {
+			changes.now[name], changes.moved[name] = nil, true
+		}
+	}
+	return changes
+}
+
+// take takes in listeners and their filters.
+func (c *Compiler) take(changes changedListeners) {
+	if c.named == nil {
+		c.named, c.owners, c.filters = map[string]*model.Listener{}, map[address]*model.Listener{}, map[string]*model.Action{}
+	}
+	c.noteOwners(changes)
+	for name := range changes.now {
+		if before := c.named[name]; before != nil {
+			delete(c.owners, address{before.Port, before.Hostname})
+			delete(c.named, name)
+		}
+	}
+	for name, now := range changes.now {
+		if now == nil {
+			delete(c.filters, name)
+			continue
+		}
+		listener := *now
+		listener.Origin = model.Origin{}
+		c.named[name], c.owners[address{now.Port, now.Hostname}] = &listener, &listener
+		if filters := c.knownFilters(&listener); filters != nil {
+			c.filters[name] = filters
+		} else {
+			delete(c.filters, name)
+		}
+	}
+	c.noteOwners(changes)
+}
+
+// knownFilters returns the filters of a listener: the pointer that is known if they are equal.
+func (c *Compiler) knownFilters(listener *model.Listener) *model.Action {
+	of := listener.Filters
+	if of == nil {
+		return nil
+	}
+	if before := c.filters[listener.Name]; before != nil && reflect.DeepEqual(before, of) {
+		return before
+	}
+	if len(of.RateLimits) > 0 && of.RateLimits[0].Listener == listener.Name { // no other listener has the same
+		return of
+	}
+	for _, known := range c.filters {
+		if known == of || reflect.DeepEqual(known, of) {
+			return known
+		}
+	}
+	return of
+}
+
+// noteOwners notes the routes for which another listener may get the requests, as listeners come or go: those of
+// listeners for more hosts.
+func (c *Compiler) noteOwners(changes changedListeners) {
+	for name := range changes.moved {
+		listener := c.named[name]
+		if listener == nil {
+			continue
+		}
+		for _, wider := range model.WiderHostnames(listener.Hostname) {
+			if owner := c.owners[address{listener.Port, wider}]; owner != nil {
+				c.unreachable.note(c.at[owner.Name])
+			}
+		}
+	}
+}
+
+// index notes that the listeners of a route have it, or have it no more.
+func (c *Compiler) index(key string, routes []*attachedRoute, isThere bool) {
+	for _, route := range routes {
+		for _, name := range route.at {
+			switch {
+			case !isThere:
+				if delete(c.at[name], key); len(c.at[name]) == 0 {
+					delete(c.at, name)
+				}
+			case c.at[name] == nil:
+				c.at[name] = map[string]bool{key: true}
+			default:
+				c.at[name][key] = true
+			}
+		}
+	}
+}
+
+// listAll lists all listeners for the table.
+func (c *Compiler) listAll() {
+	c.listeners = make([]Listener, 0, len(c.named))
+	for name, listener := range c.named {
+		made := newListener(listener)
+		made.Hosts = c.hosts[name]
+		c.listeners = append(c.listeners, made)
+	}
+	slices.SortFunc(c.listeners, func(a, b Listener) int { return compareListeners(&a, &b) })
+}
+
+// fewChanges is how many listeners list changes one by one.
+const fewChanges = 64
+
+// list lists the listeners for the table, of which some are others, or have other hosts. Others may read the list of the
+// table before.
+func (c *Compiler) list(changes changedListeners, names []string) {
+	if len(changes.now)+len(names) > fewChanges {
+		c.listAll()
+		return
+	}
+	if len(changes.now) > 0 {
+		c.listeners = slices.DeleteFunc(slices.Clone(c.listeners), func(l Listener) bool {
+			_, isOther := changes.now[l.Name]
+			return isOther
+		})
+		for name := range maps.Keys(changes.now) {
+			if listener := c.named[name]; listener != nil {
+				made := newListener(listener)
+				made.Hosts = c.hosts[name]
+				i, _ := c.find(listener)
+				c.listeners = slices.Insert(c.listeners, i, made)
+			}
+		}
+	} else if len(names) > 0 {
+		c.listeners = slices.Clone(c.listeners)
+	}
+	for _, name := range names {
+		if listener := c.named[name]; listener != nil {
+			if i, ok := c.find(listener); ok {
+				c.listeners[i].Hosts = c.hosts[name]
+			}
+		}
+	}
+}
+
+// find returns the place of a listener in the list.
+func (c *Compiler) find(listener *model.Listener) (int, bool) {
+	of := newListener(listener)
+	return slices.BinarySearchFunc(c.listeners, of, func(a, b Listener) int { return compareListeners(&a, &b) })
+}
+
+func newListener(from *model.Listener) Listener {
+	return Listener{
+		Name: from.Name, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname,
+		ProxyProtocol: from.ProxyProtocol, TLS: from.TLS,
+	}
+}
