@@ -192,8 +192,11 @@ func (c Config) contentOf(file string, size int) []byte {
 		return b.Bytes()
 	}
 	if list, ok := c.Certificates[file]; ok {
-		for _, line := range list.Lines {
-			b.WriteString(line.String() + "\n")
+		if list.First != nil {
+			b.WriteString(list.First.String() + "\n")
+		}
+		for line := range list.Lines.Keys() {
+			b.WriteString(line + "\n")
 		}
 		return b.Bytes()
 	}
@@ -224,7 +227,8 @@ func (c Config) FilesAfter(before Config, known map[string][]byte) map[string][]
 	files := map[string][]byte{}
 	for _, name := range c.FileNames() {
 		content, ok := known[name]
-		_, isCertificates := c.Certificates[name]
+		list, isCertificates := c.Certificates[name]
+		isCertificates = isCertificates && list != before.Certificates[name]
 		if entries, isMap := c.Maps[name]; !ok || changed[name] || isCertificates || c.Files[name] != nil || isMap && entries != before.Maps[name] {
 			content = c.contentOf(name, len(content))
 		}

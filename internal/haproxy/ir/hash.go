@@ -22,9 +22,9 @@ func (c Config) Hash() string {
 		t.add(file, fmt.Sprint(c.Maps[file].Sum()))
 	}
 	for _, file := range sortedKeys(c.Certificates) {
-		t.add(file)
-		for _, line := range c.Certificates[file].Lines {
-			t.add(line.String())
+		list := c.Certificates[file]
+		if t.add(file, fmt.Sprint(list.Lines.Sum())); list.First != nil {
+			t.add(list.First.String())
 		}
 	}
 	return t.String()

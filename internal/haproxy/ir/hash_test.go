@@ -13,9 +13,9 @@ func TestHash(t *testing.T) {
 			Sections: []Section{{Header: "frontend 80", Lines: Lines("", "bind :80", "mode http")}},
 			Backends: tree.Of(map[string]*Backend{"a": {Defaults: "http", Servers: []Server{{Address: "10.0.0.1", Port: 1}}}, "b": {Defaults: "http"}}),
 			Maps:     map[string]tree.Map[string]{HostsFile: tree.Of(map[string]string{"80/a": "1", "80/b": "2"}), NamesFile: {}},
-			Certificates: map[string]CertificateList{"certificates-443.list": {Lines: []CertificateLine{
-				{File: "shop.pem", Options: "alpn h2", Filters: []string{"a.example.com"}},
-			}}},
+			Certificates: map[string]CertificateList{"certificates-443.list": NewCertificateList(nil,
+				CertificateLine{File: "shop.pem", Options: "alpn h2", Filters: []string{"a.example.com"}}),
+			},
 			Files: map[string][]byte{"ca.pem": []byte("one")},
 		}
 	}
@@ -33,7 +33,12 @@ func TestHash(t *testing.T) {
 		"a value":       {func(c *Config) { c.Maps[HostsFile] = c.Maps[HostsFile].With("80/a", "3") }, true, false},
 		"a key":         {func(c *Config) { c.Maps[HostsFile] = c.Maps[HostsFile].With("80/c", "3") }, true, false},
 		"values change": {func(c *Config) { c.Maps[HostsFile] = tree.Of(map[string]string{"80/a": "2", "80/b": "1"}) }, true, false},
-		"a certificate": {func(c *Config) { c.Certificates["certificates-443.list"].Lines[0].Filters[0] = "b.example.com" }, true, false},
+		"a certificate": {func(c *Config) {
+			c.Certificates["certificates-443.list"] = NewCertificateList(nil, CertificateLine{File: "shop.pem", Options: "alpn h2", Filters: []string{"b.example.com"}})
+		}, true, false},
+		"the first certificate": {func(c *Config) {
+			c.Certificates["certificates-443.list"] = NewCertificateList(&CertificateLine{File: "shop.pem"}, c.Certificates["certificates-443.list"].All()...)
+		}, true, false},
 	} {
 		c := newConfig()
 		test.change(&c)

@@ -42,10 +42,32 @@ type Config struct {
 
 // CertificateList is the list of the certificates of a port.
 type CertificateList struct {
-	// Strict says that clients which ask for a name of no certificate are refused. Otherwise they get that of the first
-	// line, which is for no name.
-	Strict bool
-	Lines  []CertificateLine
+	// First is the first line, which is for no name: clients that ask for a name of no other line get its certificate.
+	// Nil: they are refused.
+	First *CertificateLine
+	// Lines are the others, by their texts.
+	Lines tree.Map[*CertificateLine]
+}
+
+// NewCertificateList returns a list of lines, of which the first may be for no name.
+func NewCertificateList(first *CertificateLine, lines ...CertificateLine) CertificateList {
+	var all tree.Editor[*CertificateLine]
+	for i := range lines {
+		all.Set(lines[i].String(), &lines[i])
+	}
+	return CertificateList{first, all.Map()}
+}
+
+// All returns the lines in the order of the file.
+func (l CertificateList) All() []CertificateLine {
+	all := make([]CertificateLine, 0, l.Lines.Len()+1)
+	if l.First != nil {
+		all = append(all, *l.First)
+	}
+	for line := range l.Lines.Values() {
+		all = append(all, *line)
+	}
+	return all
 }
 
 // CertificateLine is a certificate in a list.

@@ -269,33 +269,27 @@ func keepsMany(desired, running map[string][]byte) bool {
 	return unused > mostUnused || size > mostUnusedBytes
 }
 
-// canChangeList reports whether commands can change a list. HAProxy keeps the first line of one that is not strict.
+// canChangeList reports whether commands can change a list. HAProxy keeps a first line that is for no name.
 func canChangeList(desired, running ir.CertificateList) bool {
-	return desired.Strict || len(running.Lines) > 0 && desired.Lines[0].String() == running.Lines[0].String()
+	return desired.First == nil || running.First != nil && desired.First.String() == running.First.String()
 }
 
 // missingLines returns the lines of one configuration's lists that the other's lack, by file.
 func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	missing := map[string][]ir.CertificateLine{}
 	for name, list := range has.Certificates {
-		if isSame(list.Lines, hasNot.Certificates[name].Lines) {
-			continue
+		other := hasNot.Certificates[name]
+		if list.First != nil && (other.First == nil || list.First.String() != other.First.String()) {
+			missing[name] = append(missing[name], *list.First)
 		}
-		known := map[string]bool{}
-		for _, line := range hasNot.Certificates[name].Lines {
-			known[line.String()] = true
-		}
-		for _, line := range list.Lines {
-			if !known[line.String()] {
-				missing[name] = append(missing[name], line)
+		for change := range tree.Changes(other.Lines, list.Lines) {
+			if !change.Had {
+				missing[name] = append(missing[name], *change.New)
 			}
 		}
 	}
 	return missing
 }
-
-// isSame reports whether two slices are one: most changes leave the lists as they are.
-func isSame(a, b []ir.CertificateLine) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 // sectionReason returns why the running section with the same header does not satisfy a desired one, "" if it does. The
 // required lines must be the same. Of the others, there may be more, in the same order.

@@ -28,9 +28,13 @@ func TestDiffOfCertificates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := func(lines []ir.CertificateLine) ir.Config {
+				list := ir.NewCertificateList(nil, lines...)
+				if !test.strict && len(lines) > 0 {
+					list = ir.NewCertificateList(&lines[0], lines[1:]...)
+				}
 				return ir.Config{
 					Sections:     []ir.Section{{Header: "global"}},
-					Certificates: map[string]ir.CertificateList{"certificates-443.list": {Strict: test.strict, Lines: lines}},
+					Certificates: map[string]ir.CertificateList{"certificates-443.list": list},
 				}
 			}
 			if got := plan.Diff(config(test.desired), config(test.running)).Reload; got != test.want {

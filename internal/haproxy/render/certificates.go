@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -10,6 +9,7 @@ import (
 
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/tree"
 )
@@ -79,102 +79,200 @@ func newSecured(in Input, listener *routing.Listener, authority []byte) secured 
 
 // tlsPort is what the listeners of a port have together.
 type tlsPort struct {
-	list ir.CertificateList
-	// names are the identities that NamesFile leads to from the server names of the port.
-	names map[string]string
+	// first is the line for no name, nil if there is none: a listener for every hostname has it.
+	first *ir.CertificateLine
+	lineSet
 }
 
 // notConnected stands in for a listener whose hostname has no certificate.
 const notConnected = "."
 
-// portCertificates returns the lists of certificates, and the listener for each name, by port.
+// contribution is what a listener adds to the lists of certificates, and to what goes with them.
+type contribution struct {
+	port int32
+	// names are keys in NamesFile, and lines the names of the list.
+	names []string
+	lines []lineName
+	of    secured
+}
+
+// contribute adds what a listener has of certificates.
 //
 // The first line of a port that has a listener for every hostname is for no name: HAProxy shows its certificate to
 // clients that ask for a name of no other line, or for none.
-func (r *Renderer) portCertificates() map[int32]*tlsPort {
-	ports, lines := map[int32]*tlsPort{}, map[int32]*lineSet{}
-	for i := range r.in.Table.Listeners {
-		listener := &r.in.Table.Listeners[i]
-		if listener.TLS == nil {
-			continue
+func (r *Renderer) contribute(listener *knownListener) {
+	of := r.secured[listener.Name]
+	made := &contribution{port: listener.Port, of: of}
+	r.contributions[listener.Name] = made
+	port := r.ofPorts[listener.Port]
+	if port == nil {
+		port = &tlsPort{lineSet: newLineSet()}
+		r.ofPorts[listener.Port] = port
+	}
+	name := func(name, identity string) {
+		key := ir.NameKey(listener.Port, name)
+		made.names = append(made.names, key)
+		r.names.Set(key, identity)
+	}
+	if listener.Hostname != "" && !isWildcard(listener.Hostname) {
+		name(listener.Hostname, notConnected)
+	}
+	if hsts := listener.TLS.HSTS; hsts != "" {
+		r.hsts.Set(of.identity, ir.Quote(hsts, "%;"+ir.InConfig))
+	}
+	if !of.isServed {
+		return
+	}
+	r.demands[of.identity] = of.demands
+	count(r.signed, of.demands.Authority, 1)
+	for i, certificate := range listener.certificates {
+		line := lineKey{certificatePath(r.in.Paths, certificate.Secret), of.options}
+		if i == 0 && listener.Hostname == "" {
+			name(ir.AnyName, of.identity)
+			port.first = &ir.CertificateLine{File: line.file, Options: line.options, Filters: []string{"!*"}}
 		}
-		port, of := ports[listener.Port], r.secured[listener.Name]
-		if port == nil {
-			port = &tlsPort{list: ir.CertificateList{Strict: true}, names: map[string]string{}}
-			ports[listener.Port], lines[listener.Port] = port, newLineSet()
-		}
-		if listener.Hostname != "" && !isWildcard(listener.Hostname) {
-			port.names[listener.Hostname] = notConnected
-		}
-		if !of.isServed {
-			continue
-		}
-		for _, certificate := range r.in.Certificates[listener.Name] {
-			line := lineKey{certificatePath(r.in.Paths, certificate.Secret), of.options}
-			if listener.Hostname == "" && port.list.Strict {
-				port.list.Strict = false
-				port.names[ir.AnyName] = of.identity
-				port.list.Lines = append(port.list.Lines, ir.CertificateLine{File: line.file, Options: line.options, Filters: []string{"!*"}})
-			}
-			for _, name := range certificate.Names {
-				if owner := r.in.Table.ListenerFor(listener.Port, name); owner != nil && owner.Name == listener.Name {
-					port.names[name] = of.identity
-					lines[listener.Port].add(name, line, certificate.KeyType)
-				}
+		for _, host := range certificate.Names {
+			if owner := r.in.Table.ListenerFor(listener.Port, host); owner != nil && owner.Name == listener.Name {
+				name(host, of.identity)
+				made.lines = append(made.lines, lineName{host, wildcardLine{line, certificate.KeyType}})
+				port.change(made.lines[len(made.lines)-1], 1)
 			}
 		}
 	}
-	for number, port := range ports {
-		port.list.Lines = append(port.list.Lines, lines[number].lines()...)
+}
+
+// withdraw removes what a listener has of certificates.
+func (r *Renderer) withdraw(listener string) {
+	made := r.contributions[listener]
+	if made == nil {
+		return
 	}
-	return ports
+	delete(r.contributions, listener)
+	port := r.ofPorts[made.port]
+	for _, key := range made.names {
+		if r.names.Delete(key); key == ir.NameKey(made.port, ir.AnyName) {
+			port.first = nil
+		}
+	}
+	for _, line := range made.lines {
+		port.change(line, -1)
+	}
+	r.hsts.Delete(made.of.identity)
+	if made.of.isServed {
+		delete(r.demands, made.of.identity)
+		count(r.signed, made.of.demands.Authority, -1)
+	}
+}
+
+// updateCertificates has those listeners contribute anew that changed, or for whose names others are there: the next one
+// for more hosts.
+func (r *Renderer) updateCertificates(changed []*knownListener) {
+	names := map[string]bool{}
+	for _, listener := range changed {
+		names[listener.Name] = true
+		if wider := model.WiderHostnames(listener.Hostname); len(wider) > 1 {
+			if owner := r.in.Table.ListenerFor(listener.Port, wider[1]); owner != nil {
+				names[owner.Name] = true
+			}
+		}
+	}
+	for name := range names {
+		r.withdraw(name)
+	}
+	for name := range names {
+		if listener := r.known[name]; listener != nil && listener.TLS != nil {
+			r.contribute(listener)
+		}
+	}
+	for _, port := range r.ofPorts {
+		port.update()
+	}
+}
+
+// count adds to a number. Those that are zero are not there.
+func count[K comparable](counts map[K]int, key K, n int) {
+	if counts[key] += n; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// in adds to a number of a number of maps.
+func in[K, L comparable](counts map[K]map[L]int, key K, of L, n int) {
+	if counts[key] == nil {
+		counts[key] = map[L]int{}
+	}
+	if count(counts[key], of, n); len(counts[key]) == 0 {
+		delete(counts, key)
+	}
 }
 
 // lineKey is what a line of a list has beside its names.
 type lineKey struct{ file, options string }
 
-// lineSet are the lines of a list. Names with one certificate and the same options share lines: each takes memory.
-type lineSet struct {
-	names map[lineKey][]string
-	// keys are the types of the keys that there are for a name, and wildcards the lines of a wildcard with these types.
-	keys      map[string][]string
-	wildcards map[string][]wildcardLine
-}
-
+// wildcardLine is a line, and the type of its key.
 type wildcardLine struct {
 	lineKey
 	keyType string
 }
 
-func newLineSet() *lineSet {
-	return &lineSet{names: map[lineKey][]string{}, keys: map[string][]string{}, wildcards: map[string][]wildcardLine{}}
+// lineName is a name of a line.
+type lineName struct {
+	name string
+	wildcardLine
 }
 
-func (s *lineSet) add(name string, line lineKey, keyType string) {
-	s.names[line] = append(s.names[line], name)
-	s.keys[name] = append(s.keys[name], keyType)
-	if isWildcard(name) {
-		s.wildcards[name] = append(s.wildcards[name], wildcardLine{line, keyType})
+// lineSet are the lines of a list. Names with one certificate and the same options share lines: each takes memory.
+type lineSet struct {
+	// names are those of each line, and made the texts of what was made of them. stale are the lines to make anew.
+	names map[lineKey]map[string]int
+	made  map[lineKey][]string
+	stale map[lineKey]bool
+	lines tree.Editor[*ir.CertificateLine]
+	// keys are the types of the keys that there are for a name, wildcards the lines of a wildcard, and below the names that
+	// it includes.
+	keys      map[string]map[string]int
+	wildcards map[string]map[wildcardLine]int
+	below     map[string]map[string]int
+}
+
+func newLineSet() lineSet {
+	return lineSet{
+		names: map[lineKey]map[string]int{}, made: map[lineKey][]string{}, stale: map[lineKey]bool{}, keys: map[string]map[string]int{},
+		wildcards: map[string]map[wildcardLine]int{}, below: map[string]map[string]int{},
 	}
 }
 
-// exceptions returns the filters that keep wildcards from names that have a certificate of their own, but none with a
-// key of that type. Without, HAProxy would take an ECDSA certificate of a wildcard before an RSA one of the name
-// itself, and with it the wrong listener's options.
-func (s *lineSet) exceptions() map[lineKey][]string {
-	filters := map[lineKey][]string{}
-	for name, keys := range s.keys {
-		_, below, _ := strings.Cut(name, ".")
-		if isWildcard(name) {
+// change counts a name, once more or less.
+func (s *lineSet) change(of lineName, n int) {
+	in(s.names, of.lineKey, of.name, n)
+	in(s.keys, of.name, of.keyType, n)
+	if s.stale[of.lineKey] = true; isWildcard(of.name) {
+		in(s.wildcards, of.name, of.wildcardLine, n)
+		return
+	}
+	_, rest, _ := strings.Cut(of.name, ".")
+	in(s.below, "*."+rest, of.name, n)
+	for line := range s.wildcards["*."+rest] {
+		s.stale[line.lineKey] = true
+	}
+}
+
+// exceptions returns the names that a wildcard must not be shown for by a line: they have a certificate of their own, but
+// none with a key of that type. Without, HAProxy would take an ECDSA certificate of a wildcard before an RSA one of the
+// name itself, and with it the wrong listener's options.
+func (s *lineSet) exceptions(wildcard string, key lineKey) []string {
+	all := map[string]bool{}
+	for line := range s.wildcards[wildcard] {
+		if line.lineKey != key {
 			continue
 		}
-		for _, wildcard := range s.wildcards["*."+below] {
-			if !slices.Contains(keys, wildcard.keyType) {
-				filters[wildcard.lineKey] = append(filters[wildcard.lineKey], name)
+		for name := range s.below[wildcard] {
+			if s.keys[name][line.keyType] == 0 {
+				all[name] = true
 			}
 		}
 	}
-	return filters
+	return slices.Collect(maps.Keys(all))
 }
 
 // mostNames and mostBytes are about how many names a line has, and how many bytes they have: HAProxy reads lines of up
@@ -184,28 +282,32 @@ const (
 	mostBytes = 8 << 10
 )
 
-func (s *lineSet) lines() []ir.CertificateLine {
-	exceptions := s.exceptions()
-	var lines []ir.CertificateLine
-	compare := func(a, b lineKey) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.options, b.options)) }
-	for _, key := range slices.SortedFunc(maps.Keys(s.names), compare) {
-		for _, names := range parted(s.names[key]) {
-			line := ir.CertificateLine{File: key.file, Options: key.options}
-			slices.Sort(names)
-			below := map[string]bool{}
+// update makes the lines anew that are stale.
+func (s *lineSet) update() {
+	for key := range s.stale {
+		for _, text := range s.made[key] {
+			s.lines.Delete(text)
+		}
+		delete(s.made, key)
+		for _, names := range parted(slices.Sorted(maps.Keys(s.names[key]))) {
+			line := &ir.CertificateLine{File: key.file, Options: key.options}
+			var exceptions []string
 			for _, name := range names {
 				line.Filters = append(line.Filters, ir.Quote(name, ir.InConfig+"![]"))
-				below[name] = true
-			}
-			for _, name := range slices.Sorted(slices.Values(exceptions[key])) {
-				if _, rest, _ := strings.Cut(name, "."); below["*."+rest] {
-					line.Filters = append(line.Filters, "!"+ir.Quote(name, ir.InConfig+"![]"))
+				if isWildcard(name) {
+					exceptions = append(exceptions, s.exceptions(name, key)...)
 				}
 			}
-			lines = append(lines, line)
+			slices.Sort(exceptions)
+			for _, name := range exceptions {
+				line.Filters = append(line.Filters, "!"+ir.Quote(name, ir.InConfig+"![]"))
+			}
+			text := line.String()
+			s.lines.Set(text, line)
+			s.made[key] = append(s.made[key], text)
 		}
 	}
-	return lines
+	clear(s.stale)
 }
 
 // parted divides names among lines, so that one more changes few lines.
@@ -216,9 +318,6 @@ func parted(names []string) [][]string {
 	}
 	for len(names) > 2*mostNames*parts || bytes > 2*mostBytes*parts {
 		parts *= 2
-	}
-	if parts == 1 {
-		return [][]string{names}
 	}
 	all := make([][]string, parts)
 	for _, name := range names {
@@ -232,27 +331,19 @@ func parted(names []string) [][]string {
 
 // addCertificates adds the lists of certificates, and the listener for each name.
 func (r *Renderer) addCertificates() {
-	r.ofPorts = r.portCertificates()
-	var entries tree.Editor[string]
 	for number, port := range r.ofPorts {
-		if len(port.list.Lines) > 0 {
-			r.sections.Certificates[certificateList(number)] = port.list
-		}
-		for name, identity := range port.names {
-			entries.Set(ir.NameKey(number, name), identity)
+		if r.hasCertificates(number) {
+			r.sections.Certificates[certificateList(number)] = ir.CertificateList{First: port.first, Lines: port.lines.Map()}
 		}
 	}
-	r.sections.Maps[ir.NamesFile] = entries.Map()
-	for _, of := range r.secured {
-		if of.isServed {
-			r.sections.Demands[of.identity] = of.demands
-		}
-	}
+	r.sections.Maps[ir.NamesFile], r.sections.Maps[ir.HSTSFile] = r.names.Map(), r.hsts.Map()
+	r.sections.Demands = maps.Clone(r.demands)
 }
 
 // hasCertificates reports whether a port has any: otherwise, it is not bound.
 func (r *Renderer) hasCertificates(port int32) bool {
-	return r.ofPorts[port] != nil && len(r.ofPorts[port].list.Lines) > 0
+	of := r.ofPorts[port]
+	return of != nil && (of.first != nil || len(of.names) > 0)
 }
 
 // authorityName identifies a content, so that another content is another file, and changes its users.
@@ -272,10 +363,9 @@ func authority(in Input, names []string) []byte {
 
 // addAuthorities adds the files of CA certificates that listeners and backends use.
 func (r *Renderer) addAuthorities() {
-	for i := range r.in.Table.Listeners {
-		listener := &r.in.Table.Listeners[i]
-		if of := r.secured[listener.Name]; of.isServed && of.demands.Authority != "" && r.sections.Authorities[of.demands.Authority] == nil {
-			r.sections.Authorities[of.demands.Authority] = authority(r.in, listener.TLS.ClientCAs)
+	for _, content := range r.signers {
+		if name := authorityName(content); len(content) > 0 && r.signed[name] > 0 {
+			r.sections.Authorities[name] = content
 		}
 	}
 	for name, content := range r.causes.authorities.All() {

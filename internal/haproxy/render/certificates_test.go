@@ -23,7 +23,7 @@ func TestNamesShareLines(t *testing.T) {
 			}
 			table := routing.Table{Listeners: []routing.Listener{{Name: "any", Port: 443, Protocol: "HTTPS", TLS: &model.ListenerTLS{MinVersion: "TLSv1.2"}}}}
 			in := render.Input{Table: table, Certificates: map[string][]render.Certificate{"any": {{Secret: "one", Names: names}}}}
-			return render.Render(in).Certificates["certificates-443.list"].Lines
+			return render.Render(in).Certificates["certificates-443.list"].All()
 		}
 		before := map[string]bool{}
 		for _, line := range linesOf(3000) {

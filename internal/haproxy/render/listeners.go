@@ -15,8 +15,8 @@ type knownListener struct {
 
 // changedListeners are what is new of listeners.
 type changedListeners struct {
-	// areOthers reports whether there are other listeners than before, or the same with other settings or certificates.
-	areOthers bool
+	// changed are listeners that are new, gone, or have other settings or certificates.
+	changed []*knownListener
 	// stale are the hosts to render; nil stands for one that is gone. gone are those of listeners that are gone, or are
 	// for another port or hostname.
 	stale map[place]*routing.Host
@@ -78,7 +78,7 @@ func (r *Renderer) changeListener(c *changedListeners, before *knownListener, li
 	if !isAtSame || identity != r.secured[now.Name].identity {
 		c.touch(pattern{now.Port, now.Hostname})
 	}
-	r.known[now.Name], c.areOthers = now, true
+	r.known[now.Name], c.changed = now, append(c.changed, now)
 	return now
 }
 
@@ -95,7 +95,7 @@ func (r *Renderer) removeListener(c *changedListeners, before *knownListener) {
 	}
 	p := pattern{before.Port, before.Hostname}
 	r.patterns.Count(p.key(), p, -1)
-	c.areOthers = true
+	c.changed = append(c.changed, before)
 	c.touch(p)
 }
 

@@ -33,6 +33,12 @@ type Renderer struct {
 	// mixed are the ports where TLS is passed through, too, and ofPorts those where it is terminated.
 	mixed   map[int32]bool
 	ofPorts map[int32]*tlsPort
+	// contributions are what listeners have of certificates, names, hsts and demands what comes of that, and signed how
+	// often each file of CA certificates is used.
+	contributions map[string]*contribution
+	names, hsts   tree.Editor[string]
+	demands       map[string]ir.Demands
+	signed        map[string]int
 	// hosts are what the hosts of listeners were rendered to.
 	hosts map[place]*fragment
 	// users are the places with rules for a Service port.
@@ -83,15 +89,16 @@ func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 	}
 	r.in, r.hits = in, map[hitKey]*fragment{}
 	listeners := r.updateListeners()
-	if mixed := mixedPorts(in.Table); !maps.Equal(mixed, r.mixed) {
+	if mixed := r.mixedPorts(&listeners); !maps.Equal(mixed, r.mixed) {
 		isNew = true
 		r.reset(basis)
 		r.in, r.hits, r.mixed = in, map[hitKey]*fragment{}, mixed
 		listeners = r.updateListeners()
 	}
+	r.updateCertificates(listeners.changed)
 	r.addHosts(&listeners, changed)
 	now := causes{r.needs.Map(), r.conditions.Map(), r.defaults.Map(), r.authorities.Map(), r.longestChain()}
-	if isNew || listeners.areOthers || now != r.causes {
+	if isNew || len(listeners.changed) > 0 || now != r.causes {
 		r.causes = now
 		r.makeSections()
 	}
@@ -106,15 +113,19 @@ func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 func (r *Renderer) reset(basis Input) {
 	*r = Renderer{
 		basis: basis, known: map[string]*knownListener{}, secured: map[string]secured{}, signers: map[string][]byte{}, hosts: map[place]*fragment{},
-		users: map[routing.Backend]map[place]int{}, chains: map[int]int{},
+		users: map[routing.Backend]map[place]int{}, chains: map[int]int{}, ofPorts: map[int32]*tlsPort{},
+		contributions: map[string]*contribution{}, demands: map[string]ir.Demands{}, signed: map[string]int{},
 	}
 }
 
 // mixedPorts returns the ports where TLS is terminated, or not spoken, and passed through as well.
-func mixedPorts(table routing.Table) map[int32]bool {
+func (r *Renderer) mixedPorts(listeners *changedListeners) map[int32]bool {
+	if len(listeners.changed) == 0 {
+		return r.mixed
+	}
 	mixed, passes := map[int32]bool{}, map[int32]bool{}
-	for i := range table.Listeners {
-		listener := &table.Listeners[i]
+	for i := range r.in.Table.Listeners {
+		listener := &r.in.Table.Listeners[i]
 		if other, ok := passes[listener.Port]; ok && other != passesThrough(listener) {
 			mixed[listener.Port] = true
 		}

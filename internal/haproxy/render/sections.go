@@ -17,15 +17,10 @@ import (
 func (r *Renderer) makeSections() {
 	before := r.sections.Contents
 	r.sections = ir.Config{
-		Files: map[string][]byte{}, Authorities: map[string][]byte{}, Certificates: map[string]ir.CertificateList{}, Demands: map[string]ir.Demands{},
+		Files: map[string][]byte{}, Authorities: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
 		Maps: map[string]tree.Map[string]{
-			ir.NamesFile: {}, ir.HSTSFile: {}, ir.KeySetsFile: {}, ir.PodsFile: tree.Of(map[string]string{ir.PodsKey: ir.PodID("")}),
+			ir.KeySetsFile: {}, ir.PodsFile: tree.Of(map[string]string{ir.PodsKey: ir.PodID("")}),
 		},
-	}
-	for i := range r.in.Table.Listeners {
-		if listener := &r.in.Table.Listeners[i]; listener.TLS != nil && listener.TLS.HSTS != "" {
-			r.addEntry(ir.HSTSFile, r.secured[listener.Name].identity, ir.Quote(listener.TLS.HSTS, "%;"+ir.InConfig))
-		}
 	}
 	r.addCertificates()
 	r.addAuthorities()
@@ -317,7 +312,7 @@ func (r *Renderer) tlsOptions(listener *routing.Listener, alpn string) string {
 		options += " alpn " + alpn
 	}
 	options += " ciphers " + intermediateCiphers
-	if r.ofPorts[listener.Port].list.Strict {
+	if r.ofPorts[listener.Port].first == nil {
 		options += " strict-sni"
 	}
 	if verifiesClients(in, listener.Port) {
