@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -14,7 +15,7 @@ func NoHTTP3(listeners []Listener, port int32) string {
 		switch l := &listeners[i]; {
 		case l.Port != port:
 		case l.Protocol == ProtocolTLS && l.TLS == nil:
-			return "listener " + l.Name + " passes TLS through"
+			return "listener " + cmp.Or(l.Title, l.Name) + " passes TLS through"
 		case l.ProxyProtocol:
 			return "it takes PROXY headers"
 		case l.TLS != nil && len(l.TLS.ClientCAs) > 0:

@@ -98,8 +98,8 @@ const (
 // Listener is a port, or the part of its traffic that is for a hostname.
 type Listener struct {
 	Origin Origin
-	// Name is unique.
-	Name string
+	// Name is unique. Title is what messages call it; "": Name.
+	Name, Title string
 	// Port is the port it accepts connections on.
 	Port int32
 	// Protocol is one of the constants above.

@@ -188,7 +188,7 @@ func (c *Compiler) find(listener *model.Listener) (int, bool) {
 
 func newListener(from *model.Listener) Listener {
 	return Listener{
-		Name: from.Name, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname,
+		Name: from.Name, Title: from.Title, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname,
 		ProxyProtocol: from.ProxyProtocol, TLS: from.TLS,
 	}
 }

@@ -57,7 +57,7 @@ type Table struct {
 // Listener is a listener and everything that can match a request or connection to it. What it has in common with that
 // of the model is described there.
 type Listener struct {
-	Name          string
+	Name, Title   string
 	Port          int32
 	Protocol      string
 	Hostname      string
@@ -66,6 +66,9 @@ type Listener struct {
 	// Hosts are by their HostKey.
 	Hosts tree.Map[*Host]
 }
+
+// Called is what messages call the listener.
+func (l *Listener) Called() string { return cmp.Or(l.Title, l.Name) }
 
 // Host is a hostname of a listener and everything that can match a request for it.
 type Host struct {

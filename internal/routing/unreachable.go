@@ -162,7 +162,7 @@ func (u *unreachable) add(c *Compiler, key string, touched map[*bucket]bool) {
 			one := &placed{key: key, at: at, index: i, route: route.Route, form: form}
 			u.placed[key] = append(u.placed[key], one)
 			if owner != at.listener {
-				one.owner = owner
+				one.owner = cmp.Or(c.named[owner].Title, owner)
 				continue
 			}
 			if c.bounds.refused[refusal{at.hostname, &route.entries[i]}] {

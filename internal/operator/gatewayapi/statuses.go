@@ -84,7 +84,7 @@ func (c *Controller) writeStatus(id source.Object, object metav1.Object, wanted 
 		if status, ours := wanted.ListenerSets[nameOf(before)]; ours {
 			copied := before.DeepCopy()
 			setListenerSet(&copied.Status, status, now)
-			update(c, id, copied, !equality.Semantic.DeepEqual(copied.Status, before.Status), 0, api.ListenerSets(id.Namespace))
+			update(c, id, copied, !equality.Semantic.DeepEqual(copied.Status, before.Status), delayOf(status.Conditions), api.ListenerSets(id.Namespace))
 		}
 	case *gatewayv1.BackendTLSPolicy:
 		copied := *before
@@ -130,17 +130,21 @@ func updateRoute[T metav1.Object](
 	c *Controller, id source.Object, copied T, status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentStatus, now metav1.Time, client updater[T],
 ) {
 	changed := parents.set(&status.Parents, wanted, now)
-	delay := time.Duration(0)
-	if slices.ContainsFunc(wanted, isPending) {
-		delay = pendingDelay
+	var delay time.Duration
+	for i := range wanted {
+		delay = max(delay, delayOf(wanted[i].Conditions))
 	}
 	update(c, id, copied, changed, delay, client)
 }
 
-// isPending reports whether the proxies do not run a route yet, and nothing else is wrong.
-func isPending(parent gatewayv1.RouteParentStatus) bool {
-	programmed := meta.FindStatusCondition(parent.Conditions, "Programmed")
-	return programmed != nil && programmed.Reason == string(gatewayv1.GatewayReasonPending)
+// delayOf returns how long a status waits that says that proxies do not run an object yet, and that nothing else is
+// wrong.
+func delayOf(conditions []metav1.Condition) time.Duration {
+	programmed := meta.FindStatusCondition(conditions, "Programmed")
+	if programmed != nil && programmed.Reason == string(gatewayv1.GatewayReasonPending) {
+		return pendingDelay
+	}
+	return 0
 }
 
 func nameOf(o metav1.Object) types.NamespacedName {

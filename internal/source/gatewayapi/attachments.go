@@ -176,8 +176,15 @@ func (x *Index) SelectsNamespaces() bool {
 	return slices.ContainsFunc(x.planes, (*plane).selectsNamespaces)
 }
 
-// selectsNamespaces reports whether the labels of namespaces matter.
+// selectsNamespaces reports whether the labels of namespaces matter. It is asked once the data plane is made.
 func (p *plane) selectsNamespaces() bool {
+	if p.selects == nil {
+		p.selects = new(p.hasSelectors())
+	}
+	return *p.selects
+}
+
+func (p *plane) hasSelectors() bool {
 	if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
 		if namespaces := p.gateway.Spec.AllowedListeners.Namespaces; namespaces != nil && namespaces.Selector != nil {
 			return true

@@ -168,6 +168,14 @@ func listenerName(owner model.Origin, name string) string {
 	return hashed(name, owner.Kind, owner.Namespace, owner.Name, name)
 }
 
+// title is what messages call a listener: the name that its owner knows.
+func (l *listener) title() string {
+	if l.owner.Kind != kindListenerSet {
+		return string(l.Name)
+	}
+	return fmt.Sprintf("%s of ListenerSet %s/%s", l.Name, l.owner.Namespace, l.owner.Name)
+}
+
 // hashed returns a DNS label that begins like a name, and differs for each list of texts.
 func hashed(name string, texts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(texts, "/")))
@@ -328,7 +336,7 @@ func (p *plane) addListener(l *listener, maxCertificates int) {
 		}
 	}
 	l.made = &model.Listener{
-		Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
+		Origin: l.owner, Name: l.name, Title: l.title(), Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
 	}
 }
 

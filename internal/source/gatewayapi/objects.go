@@ -285,8 +285,10 @@ type plane struct {
 	tls appv1.TLSSettings
 	// ownership is which namespaces may use which hostnames.
 	ownership ownership
-	// selectors are the keys of the labels that it selects namespaces by; nil: they have not been asked for.
+	// selectors are the keys of the labels that it selects namespaces by, and selects reports whether it does; nil: they
+	// have not been asked for.
 	selectors map[string]bool
+	selects   *bool
 	attached
 }
 

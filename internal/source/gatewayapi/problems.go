@@ -28,7 +28,7 @@ func (p *plane) noteOwnProblems() {
 	}
 	for _, l := range p.listeners {
 		for _, wrong := range []verdict{l.conflict, l.accepted, l.resolved} {
-			add(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.name)
+			add(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.title())
 		}
 	}
 	for _, one := range p.telemetry {

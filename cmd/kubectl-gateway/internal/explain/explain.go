@@ -64,7 +64,7 @@ func explain(site *cli.Site, table routing.Table, refused []model.Problem, r req
 	if !e.checkListener(input, listener, r, host) {
 		return e
 	}
-	e.Listener = &Listener{listener.Name, listener.Port, listener.Protocol, listener.Hostname}
+	e.Listener = &Listener{listener.Called(), listener.Port, listener.Protocol, listener.Hostname}
 	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
 		// Of what goes through them, the proxies see the server name at most.
 		r.Request = routing.Request{Port: r.Port, Host: host, Path: "/"}
@@ -78,9 +78,9 @@ func explain(site *cli.Site, table routing.Table, refused []model.Problem, r req
 	case match.TooLong:
 		return e.refuse("400: a value of the request is too long to be compared with the regular expressions for its host and path")
 	case !found && len(e.Passed)+e.More == 0:
-		return e.refuse("404: listener %s has no route for the host %s%s", listener.Name, host, hosts(listener))
+		return e.refuse("404: listener %s has no route for the host %s%s", listener.Called(), host, hosts(listener))
 	case !found:
-		return e.refuse("404: the request meets no rule of listener %s", listener.Name)
+		return e.refuse("404: the request meets no rule of listener %s", listener.Called())
 	}
 	e.Match = describe(match.Entry)
 	if e.Route = match.Rule.Route; e.Route != "" {
@@ -131,7 +131,7 @@ func (e *Explanation) checkListener(input render.Input, listener *routing.Listen
 		}
 		speaks = other.Protocol
 		if listener == nil || !isMoreSpecific(listener.Hostname, other.Hostname) {
-			e.Passed = append(e.Passed, Passed{"listener " + other.Name, "its hostname is " + other.Hostname})
+			e.Passed = append(e.Passed, Passed{"listener " + other.Called(), "its hostname is " + other.Hostname})
 		}
 	}
 	if listener != nil {
@@ -146,7 +146,7 @@ func (e *Explanation) checkListener(input render.Input, listener *routing.Listen
 		return false
 	}
 	if listener != nil && listener.TLS != nil && len(input.Certificates[listener.Name]) == 0 {
-		e.refuse("no connection: listener %s is not served, as a certificate or CA of it cannot be used", listener.Name)
+		e.refuse("no connection: listener %s is not served, as a certificate or CA of it cannot be used", listener.Called())
 		return false
 	}
 	if strings.HasPrefix(speaks, "HTTP") && !e.checkHTTP(r) {
