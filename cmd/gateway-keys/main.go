@@ -120,6 +120,6 @@ func (k *keys) check() error {
 		}
 	}
 	k.Pairs = filepath.Clean(k.Pairs) // the files have the names that they have in HAProxy's configuration
-	k.HAProxy = runtime.NewWorker(k.haproxy)
+	k.HAProxy = runtime.NewWorker(k.haproxy).Exclusively(k.Certificates)
 	return nil
 }

@@ -129,7 +129,7 @@ func New(options Options) (*Agent, error) {
 		wake:    make(chan struct{}, 1),
 		store:   store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
 		master:  runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
-		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
+		worker:  runtime.NewWorker(options.Paths.WorkerSocket()).Exclusively(options.Mounts.CertificatesDir),
 		mounts:  newMountReader(options.Mounts),
 	}
 	a.keys = jwks.New(filepath.Join(filepath.Dir(options.Paths.ConfigDir), "jwks"), options.LocalKeys, a.wakeUp)

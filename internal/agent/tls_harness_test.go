@@ -68,7 +68,7 @@ func newTLSRig(t testing.TB, secrets ...string) *tlsRig {
 // startKeeper starts a Keeper, which stops with the test at the latest.
 func (r *tlsRig) startKeeper() {
 	k := keeper.Keeper{
-		Secrets: r.secrets.Dir, Pairs: r.pairsDir, Certificates: r.shownDir, HAProxy: runtime.NewWorker(r.options.Paths.KeysSocket),
+		Secrets: r.secrets.Dir, Pairs: r.pairsDir, Certificates: r.shownDir, HAProxy: runtime.NewWorker(r.options.Paths.KeysSocket).Exclusively(r.shownDir),
 		Users: r.users, ConfigDir: filepath.Dir(r.options.Paths.ConfigDir),
 	}
 	if r.server != nil {

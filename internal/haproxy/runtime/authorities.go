@@ -14,15 +14,15 @@ func (w *Worker) AddAuthority(ctx context.Context, file string, pem []byte) erro
 		return fmt.Errorf("failed to add CA certificates: %q cannot be their file", file)
 	}
 	// One that was left behind halfway is begun anew.
-	if _, err := exchange(ctx, w.socket, "abort ssl ca-file "+file+"\n"); err != nil {
+	if _, err := w.exchange(ctx, "abort ssl ca-file "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to add CA certificates: %w", err)
 	}
-	if _, err := exchange(ctx, w.socket, "new ssl ca-file "+file+"\n"); err != nil {
+	if _, err := w.exchange(ctx, "new ssl ca-file "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to add CA certificates: %w", err)
 	}
 	command := "set ssl ca-file "
 	for _, part := range pemParts(pem, maxPayload) {
-		reply, err := exchange(ctx, w.socket, padded(command+file+" <<\n", part)+"\n")
+		reply, err := w.exchange(ctx, padded(command+file+" <<\n", part)+"\n")
 		if err == nil && !strings.HasPrefix(reply, "transaction ") {
 			err = fmt.Errorf("%s", firstLine(reply))
 		}
@@ -31,7 +31,7 @@ func (w *Worker) AddAuthority(ctx context.Context, file string, pem []byte) erro
 		}
 		command = "add ssl ca-file "
 	}
-	reply, err := exchange(ctx, w.socket, "commit ssl ca-file "+file+"\n")
+	reply, err := w.exchange(ctx, "commit ssl ca-file "+file+"\n")
 	if err == nil && !strings.HasSuffix(reply, done) {
 		err = fmt.Errorf("%s", strings.ReplaceAll(reply, "\n", "; "))
 	}

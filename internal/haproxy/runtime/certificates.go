@@ -73,13 +73,13 @@ func (w *Worker) CheckCertificate(ctx context.Context, pem []byte) error {
 }
 
 func (w *Worker) check(ctx context.Context, pem []byte) error {
-	if _, err := exchange(ctx, w.socket, "new ssl cert "+checked+"\n"); err != nil {
+	if _, err := w.exchange(ctx, "new ssl cert "+checked+"\n"); err != nil {
 		return fmt.Errorf("failed to have a certificate checked: %w", err)
 	}
 	if err := w.replaceCertificate(ctx, checked, pem); err != nil {
 		return err
 	}
-	reply, err := exchange(ctx, w.socket, "add server "+ir.CheckBackend+"/"+checked+" 127.0.0.1:1 ssl verify none crt "+checked+"\n")
+	reply, err := w.exchange(ctx, "add server "+ir.CheckBackend+"/"+checked+" 127.0.0.1:1 ssl verify none crt "+checked+"\n")
 	if err != nil {
 		return fmt.Errorf("failed to have a certificate checked: %w", err)
 	}
@@ -92,7 +92,7 @@ func (w *Worker) check(ctx context.Context, pem []byte) error {
 // forgetChecked removes leftovers of a check.
 func (w *Worker) forgetChecked(ctx context.Context) error {
 	for _, command := range []string{"del server " + ir.CheckBackend + "/" + checked, "abort ssl cert " + checked, "del ssl cert " + checked} {
-		if _, err := exchange(ctx, w.socket, command+"\n"); err != nil {
+		if _, err := w.exchange(ctx, command+"\n"); err != nil {
 			return fmt.Errorf("failed to forget a certificate: %w", err)
 		}
 	}
@@ -107,7 +107,7 @@ func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte
 	if !errors.Is(err, errNotInUse) {
 		return err
 	}
-	if _, err := exchange(ctx, w.socket, "new ssl cert "+file+"\n"); err != nil {
+	if _, err := w.exchange(ctx, "new ssl cert "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to hand a certificate over: %w", err)
 	}
 	return w.replaceCertificate(ctx, file, pem)
@@ -115,7 +115,7 @@ func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte
 
 // ForgetCertificate makes HAProxy forget the certificate of a file, a path. ErrCertificateInUse says that it uses it.
 func (w *Worker) ForgetCertificate(ctx context.Context, file string) error {
-	reply, err := exchange(ctx, w.socket, "del ssl cert "+file+"\n")
+	reply, err := w.exchange(ctx, "del ssl cert "+file+"\n")
 	switch {
 	case err != nil:
 		return fmt.Errorf("failed to forget a certificate: %w", err)
@@ -130,7 +130,7 @@ func (w *Worker) ForgetCertificate(ctx context.Context, file string) error {
 // AddCertificates adds lines to a list of certificates, a path. HAProxy must have the certificates.
 func (w *Worker) AddCertificates(ctx context.Context, list string, lines []ir.CertificateLine) error {
 	for _, line := range lines {
-		reply, err := exchange(ctx, w.socket, "add ssl crt-list "+list+" <<\n"+line.String()+"\n\n")
+		reply, err := w.exchange(ctx, "add ssl crt-list "+list+" <<\n"+line.String()+"\n\n")
 		if err == nil && !strings.HasSuffix(reply, done) {
 			err = errors.New(strings.ReplaceAll(reply, "\n", "; "))
 		}
@@ -145,7 +145,7 @@ func (w *Worker) AddCertificates(ctx context.Context, list string, lines []ir.Ce
 func (w *Worker) RemoveCertificates(ctx context.Context, list string, lines []ir.CertificateLine) error {
 	var shown map[string][]string
 	for _, line := range lines {
-		reply, err := exchange(ctx, w.socket, "del ssl crt-list "+list+" "+line.File+"\n")
+		reply, err := w.exchange(ctx, "del ssl crt-list "+list+" "+line.File+"\n")
 		if err == nil && strings.Contains(reply, ambiguous) {
 			if shown == nil {
 				shown, err = w.entries(ctx, list)
@@ -171,15 +171,21 @@ func (w *Worker) removeEntry(ctx context.Context, list string, shown map[string]
 		return "", fmt.Errorf("it is not there: %s", line)
 	}
 	shown[line] = entries[1:]
-	return exchange(ctx, w.socket, "del ssl crt-list "+list+" "+entries[0]+"\n")
+	return w.exchange(ctx, "del ssl crt-list "+list+" "+entries[0]+"\n")
 }
 
 // entries returns the entries of a list, FILE:NUMBER, by their lines.
 func (w *Worker) entries(ctx context.Context, list string) (map[string][]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
+	command := "show ssl crt-list -n " + list + "\n"
+	unlock, err := w.exclude(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	var shown map[string][]string
-	err := converse(ctx, w.socket, "show ssl crt-list -n "+list+"\n", func(answer io.Reader) (err error) {
+	err = converse(ctx, w.socket, command, func(answer io.Reader) (err error) {
 		shown, err = readEntries(answer)
 		return err
 	})
@@ -224,12 +230,12 @@ func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte
 		}
 	}
 	set := padded("set ssl cert "+file+" <<\n", string(lines)) + "\n"
-	reply, err := exchange(ctx, w.socket, set)
+	reply, err := w.exchange(ctx, set)
 	if other, ok := strings.CutPrefix(reply, unfinished); ok && err == nil {
 		// Whoever handed that over was killed: nobody else hands certificates over.
 		other, _, _ = strings.Cut(other, "'")
-		if _, err = exchange(ctx, w.socket, "abort ssl cert "+other+"\n"); err == nil {
-			reply, err = exchange(ctx, w.socket, set)
+		if _, err = w.exchange(ctx, "abort ssl cert "+other+"\n"); err == nil {
+			reply, err = w.exchange(ctx, set)
 		}
 	}
 	if err != nil {
@@ -241,14 +247,14 @@ func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte
 	case !strings.HasPrefix(reply, "Transaction "):
 		return refusal(reply, file)
 	}
-	if reply, err = exchange(ctx, w.socket, "commit ssl cert "+file+"\n"); err != nil {
+	if reply, err = w.exchange(ctx, "commit ssl cert "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to have a certificate used: %w", err)
 	}
 	if strings.HasSuffix(reply, done) {
 		return nil
 	}
 	// Some refusals leave the certificate where the next one would be added to it.
-	if _, err := exchange(ctx, w.socket, "abort ssl cert "+file+"\n"); err != nil {
+	if _, err := w.exchange(ctx, "abort ssl cert "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to forget a certificate: %w", err)
 	}
 	return refusal(reply, file)

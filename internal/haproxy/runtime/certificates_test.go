@@ -266,3 +266,26 @@ func TestForgetCertificate(t *testing.T) {
 	}
 	r.expectShown(first)
 }
+
+// TestTwoAtOnce: HAProxy takes certificates from one program and lines of a list from another at the same time.
+func TestTwoAtOnce(t *testing.T) {
+	authority, dir := certtest.NewAuthority(t), t.TempDir()
+	first := authority.Issue(t, []string{"shop.example.com"})
+	r := newCertificateRig(t, first, authority)
+	r.worker.Exclusively(dir)
+	must(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
+	other, replaced := NewWorker(r.WorkerSocket).Exclusively(dir), make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 100 && err == nil; i++ {
+			err = other.ReplaceCertificate(t.Context(), r.file, pem(first))
+		}
+		replaced <- err
+	}()
+	line := []ir.CertificateLine{{File: "/nowhere/tls.pem", Options: "ssl-min-ver TLSv1.2", Filters: []string{"other.example.com"}}}
+	for range 100 {
+		must(t, r.worker.AddCertificates(t.Context(), r.list, line))
+		must(t, r.worker.RemoveCertificates(t.Context(), r.list, line))
+	}
+	must(t, <-replaced)
+}

@@ -124,7 +124,7 @@ func changeCommands(file string, edits []plan.Edit) ([]string, error) {
 
 // prepareMap returns the version of the map that entries can be added to. The answer is "New version created: 7".
 func (w *Worker) prepareMap(ctx context.Context, file string) (string, error) {
-	reply, err := exchange(ctx, w.socket, "prepare map "+file+"\n")
+	reply, err := w.exchange(ctx, "prepare map "+file+"\n")
 	if err != nil {
 		return "", err
 	}

@@ -25,7 +25,7 @@ const (
 
 // Observe returns the worker's report about itself and its servers.
 func (w *Worker) Observe(ctx context.Context) (*proxyconfig.HAProxy, error) {
-	reply, err := exchange(ctx, w.socket, "show info\n")
+	reply, err := w.exchange(ctx, "show info\n")
 	if err != nil {
 		return nil, fmt.Errorf("failed to ask HAProxy's worker what it does: %w", err)
 	}

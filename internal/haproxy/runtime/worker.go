@@ -49,6 +49,8 @@ type Process struct {
 // Worker is the command line of HAProxy's current worker process.
 type Worker struct {
 	socket string
+	// dir is that of Exclusively, "" without.
+	dir string
 }
 
 // NewWorker returns the worker that listens on the socket, a path. Nothing is opened yet.
@@ -56,7 +58,7 @@ func NewWorker(socket string) *Worker { return &Worker{socket: socket} }
 
 // Process returns the worker that answers.
 func (w *Worker) Process(ctx context.Context) (Process, error) {
-	reply, err := exchange(ctx, w.socket, "show info\n")
+	reply, err := w.exchange(ctx, "show info\n")
 	if err == nil {
 		var process Process
 		if process, err = parseInfo(reply); err == nil {
@@ -125,7 +127,7 @@ func (w *Worker) AddBackend(ctx context.Context, backend plan.Backend) error {
 	if !isWord(backend.Name) || !isWord(backend.Defaults) {
 		return fmt.Errorf("failed to add backend: %q from %q cannot be the name of one", backend.Name, backend.Defaults)
 	}
-	reply, err := exchange(ctx, w.socket, fmt.Sprintf("add backend %s from %s mode %s\n", backend.Name, backend.Defaults, backend.Mode))
+	reply, err := w.exchange(ctx, fmt.Sprintf("add backend %s from %s mode %s\n", backend.Name, backend.Defaults, backend.Mode))
 	if err == nil && reply != backendAdded && !strings.HasPrefix(reply, backendExists) {
 		err = errors.New(firstLine(reply))
 	}
@@ -146,7 +148,7 @@ func (w *Worker) DeleteBackend(ctx context.Context, name string) (deleted bool, 
 	if !isWord(name) {
 		return false, fmt.Errorf("failed to delete backend: %q cannot be the name of one", name)
 	}
-	reply, err := exchange(ctx, w.socket, "unpublish backend "+name+";del backend "+name+"\n")
+	reply, err := w.exchange(ctx, "unpublish backend "+name+";del backend "+name+"\n")
 	if err != nil {
 		return false, fmt.Errorf("failed to delete backend %s: %w", name, err)
 	}
@@ -157,7 +159,7 @@ func (w *Worker) DeleteBackend(ctx context.Context, name string) (deleted bool, 
 }
 
 func (w *Worker) publish(ctx context.Context, backend string) error {
-	reply, err := exchange(ctx, w.socket, "publish backend "+backend+"\n")
+	reply, err := w.exchange(ctx, "publish backend "+backend+"\n")
 	if err == nil && reply != backendPublished && reply != "" {
 		err = errors.New(firstLine(reply))
 	}
@@ -174,7 +176,7 @@ func (w *Worker) AddServer(ctx context.Context, change plan.Server) error {
 	if err != nil {
 		return fmt.Errorf("failed to add server: %w", err)
 	}
-	reply, err := exchange(ctx, w.socket, ir.AddServer(change.Backend, change.Server, change.Settings)+"\n")
+	reply, err := w.exchange(ctx, ir.AddServer(change.Backend, change.Server, change.Settings)+"\n")
 	if err == nil && reply != serverAdded && !isThere(reply, change.Server) {
 		err = errors.New(firstLine(reply))
 	}
@@ -211,7 +213,7 @@ func (w *Worker) RemoveServer(ctx context.Context, backend string, server ir.Ser
 	if err != nil {
 		return fmt.Errorf("failed to remove server: %w", err)
 	}
-	reply, err := exchange(ctx, w.socket, "set server "+name+" state maint\n")
+	reply, err := w.exchange(ctx, "set server "+name+" state maint\n")
 	switch {
 	case err != nil:
 		return fmt.Errorf("failed to disable server %s: %w", name, err)
@@ -234,7 +236,7 @@ func (w *Worker) DeleteServer(ctx context.Context, backend string, server ir.Ser
 }
 
 func (w *Worker) delete(ctx context.Context, name string) error {
-	reply, err := exchange(ctx, w.socket, "del server "+name+"\n")
+	reply, err := w.exchange(ctx, "del server "+name+"\n")
 	switch {
 	case err != nil:
 		return fmt.Errorf("failed to delete server %s: %w", name, err)
@@ -249,7 +251,7 @@ func (w *Worker) delete(ctx context.Context, name string) error {
 
 // expectSilence sends a command that HAProxy answers with an empty line when it is done.
 func (w *Worker) expectSilence(ctx context.Context, command string) error {
-	reply, err := exchange(ctx, w.socket, command)
+	reply, err := w.exchange(ctx, command)
 	if err == nil && reply != "" {
 		err = errors.New(firstLine(reply))
 	}

@@ -230,7 +230,7 @@ func (s *session) start(ctx context.Context) error {
 	}
 	k := keeper.Keeper{
 		Secrets: s.secrets, Pairs: s.paths.CertificateDir, Certificates: filepath.Join(s.dir, "certificates"),
-		HAProxy: haproxy.NewWorker(s.paths.KeysSocket), Users: passwords.NewChecker(),
+		HAProxy: haproxy.NewWorker(s.paths.KeysSocket).Exclusively(filepath.Join(s.dir, "certificates")), Users: passwords.NewChecker(),
 	}
 	questions, err := unixsocket.Listen(s.paths.UsersSocket)
 	if err != nil {
