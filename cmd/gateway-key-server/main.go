@@ -61,7 +61,7 @@ func (o *options) flags(flags *flag.FlagSet) {
 		"shop,web. If empty: all")
 	flags.StringVar(&o.namespace, "namespace", "", "the server's own `namespace`, which has its "+
 		"certificate. Default: $POD_NAMESPACE")
-	flags.StringVar(&o.name, "name", "", "DNS `name` that proxy pods know the server by. Default: "+
+	flags.StringVar(&o.name, "name", "", "`name` or address that proxy pods know the server by. Default: "+
 		"gateway-key-server.NAMESPACE.svc")
 	flags.BoolVar(&o.isProfiled, "profiling", false, "serve /debug/pprof on -health-address, too")
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net"
 	"slices"
 	"time"
 
@@ -92,17 +93,33 @@ func create(files map[string][]byte, file, keyFile string, now time.Time) error 
 func issue(files map[string][]byte, authority *signer, names []string, now time.Time) error {
 	pair := parse(files[pairFile], files[pairKeyFile])
 	if pair != nil && pair.certificate.CheckSignatureFrom(authority.certificate) == nil &&
-		slices.Equal(pair.certificate.DNSNames, names) && now.Before(pair.certificate.NotAfter.Add(-certificateRenewal)) {
+		slices.Equal(namesIn(pair.certificate), names) && now.Before(pair.certificate.NotAfter.Add(-certificateRenewal)) {
 		return nil
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "gateway-key-server"}, DNSNames: names,
+		Subject:   pkix.Name{CommonName: "gateway-key-server"},
 		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(certificateTime),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if address := net.ParseIP(name); address != nil {
+			template.IPAddresses = append(template.IPAddresses, address)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
 	}
 	var err error
 	files[pairFile], files[pairKeyFile], err = sign(template, authority)
 	return err
+}
+
+// namesIn are the names that a certificate is for.
+func namesIn(certificate *x509.Certificate) []string {
+	names := slices.Clone(certificate.DNSNames)
+	for _, address := range certificate.IPAddresses {
+		names = append(names, address.String())
+	}
+	return names
 }
 
 // sign makes a key, and a certificate of it that an authority signs; nil: it signs itself.

@@ -72,10 +72,15 @@ func TestRenewBroken(t *testing.T) {
 			}
 		}
 	}
-	renamed, err := renew(good, []string{"other"}, now)
-	must(t, err)
-	if !bytes.Equal(renamed[caFile], good[caFile]) || parse(renamed[pairFile], renamed[pairKeyFile]).certificate.DNSNames[0] != "other" {
-		t.Error("with another name, there is no certificate for it")
+	for _, name := range []string{"other", "10.96.0.9", "fd00::9"} {
+		renamed, err := renew(good, []string{name}, now)
+		must(t, err)
+		if !bytes.Equal(renamed[caFile], good[caFile]) || parse(renamed[pairFile], renamed[pairKeyFile]).certificate.VerifyHostname(name) != nil {
+			t.Errorf("with the name %s, there is no certificate for it", name)
+		}
+		if again, err := renew(renamed, []string{name}, now); err != nil || !isSameFiles(again, renamed) {
+			t.Errorf("with the name %s, it changes without a reason, error %v", name, err)
+		}
 	}
 }
 
