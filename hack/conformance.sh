@@ -33,10 +33,10 @@ for crd in "$crds"/gateway.networking.k8s.io_*s.yaml; do
     [[ $crd == *_vap_safeupgrades.yaml ]] || hack/kubectl.sh apply --server-side -f "$crd"
 done
 hack/kubectl.sh apply -f hack/conformance.yaml
-sed "s|gateway:dev|${IMG:?}|" artifacts/key-server/*.yaml | hack/kubectl.sh apply -f -
-hack/kubectl.sh -n gateway-system rollout status deployment/gateway-key-server --timeout=120s
-hack/kubectl.sh -n gateway-system patch deployment gateway-operator --type=json -p \
-    '[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"-key-server=gateway-key-server.gateway-system.svc:8443"}]'
+say "The key server, for certificates of other namespaces"
+address=$(hack/key-server.sh)
+hack/kubectl.sh -n gateway-system patch deployment gateway-operator --type=json \
+    -p '[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"-key-server='"$address"'"}]'
 hack/kubectl.sh -n gateway-system rollout status deployment/gateway-operator --timeout=300s
 mkdir -p dist
 say "The suite"

@@ -25,7 +25,9 @@ func TestMovingFromIngressNginx(t *testing.T) {
 	root := testenv.MustRoot(t)
 	s := newDocsStage(t, plugintest.Build(t, root), root)
 	s.serveIngresses(t, root)
-	addOperatorFlags(t, "-ingress-namespace=gateway-ingress", "-key-server=gateway-key-server.gateway-system.svc:8443")
+	image, _ := operatorImages(t)
+	printed := strings.Fields(testenv.Run(t, root, []string{"IMG=" + image}, filepath.Join(root, "hack", "key-server.sh")))
+	addOperatorFlags(t, "-ingress-namespace=gateway-ingress", "-key-server="+printed[len(printed)-1])
 	authority := certtest.NewAuthority(t)
 	s.script(t, "kubectl create namespace "+s.namespace)
 	newBackend(t, s.namespace, "api", 1)
@@ -73,11 +75,8 @@ func (s *docsStage) serveIngresses(t *testing.T, root string) {
 			"$remove namespace gateway-ingress ingress-nginx "+s.namespace+"; $remove gatewayclass gateway; $remove ingressclass nginx\n"+
 			"$remove clusterrolebinding ingress-nginx; $remove -f artifacts/key-server -f artifacts/ingress "+all)
 	})
-	image, _ := operatorImages(t)
 	s.script(t, `kubectl apply --server-side `+all+`
 		kubectl apply -f `+root+`/artifacts/ingress
-		sed 's|gateway:dev|`+image+`|' `+root+`/artifacts/key-server/*.yaml | kubectl apply -f -
-		kubectl -n gateway-system rollout status deployment/gateway-key-server --timeout=120s
 		kubectl apply -f - <<END
 apiVersion: app.example.com/v1
 kind: GatewayConfig
