@@ -100,14 +100,14 @@ type permission struct {
 }
 
 var needed = []permission{
-	{"get", appv1.GroupName, "gateways", "", "get, explain, render, proxy-config, logs"},
-	{"list", appv1.GroupName, "gateways", "", "list, check, dashboard"},
+	{"get", appv1.GroupName, "gateways", "", "get, explain, render, proxy-config, logs, trace"},
+	{"list", appv1.GroupName, "gateways", "", "list, check, routes, bundle, dashboard"},
 	{"list", "", "services", "", "explain, render"},
 	{"list", "discovery.k8s.io", "endpointslices", "", "explain, render"},
 	{"get", "", "configmaps", "", "explain, render"},
-	{"list", "", "pods", "", "proxy-config, logs, dashboard"},
-	{"create", "", "pods", "portforward", "proxy-config, dashboard"},
-	{"get", "", "pods", "log", "logs"},
+	{"list", "", "pods", "", "proxy-config, logs, trace, routes, bundle, dashboard"},
+	{"create", "", "pods", "portforward", "proxy-config, trace, bundle, dashboard"},
+	{"get", "", "pods", "log", "logs, routes, bundle, trace --next"},
 	{"patch", appv1.GroupName, "gateways", "", "apply"},
 }
 
