@@ -17,7 +17,7 @@ import (
 func TestKeyServerCA(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	first, second := string(certtest.NewAuthority(t).PEM), string(certtest.NewAuthority(t).PEM)
-	put := func(t *testing.T, content string) { must(t, os.WriteFile(file, []byte(content), 0o600)) }
+	put := func(content string) { must(t, os.WriteFile(file, []byte(content), 0o600)) }
 	synctest.Test(t, func(t *testing.T) {
 		var o options.Options
 		o.Images.KeyServer, o.KeyServerCA = "keys:8443", file
@@ -31,14 +31,14 @@ func TestKeyServerCA(t *testing.T) {
 			})
 		}()
 		for _, content := range []string{"", "nothing"} {
-			put(t, content)
+			put(content)
 			time.Sleep(2 * authorityInterval)
 			if synctest.Wait(); len(got) > 0 {
 				t.Fatalf("the operator began with %q", got)
 			}
 		}
 		for _, content := range []string{first, "nothing", first, second} {
-			put(t, content)
+			put(content)
 			time.Sleep(2 * authorityInterval)
 		}
 		if len(got) != 1 || got[0] != first {

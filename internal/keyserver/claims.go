@@ -105,8 +105,8 @@ func (s *state) addUses(of *claims, object metav1.Object) {
 }
 
 // addAttachment adds what the objects of a namespace need of a Gateway: it can be of that namespace only. The operator
-// lets the Gateway's agents read this namespace because there are such objects. A GatewayAttachment alone proves nothing:
-// it is in the Gateway's namespace.
+// lets the Gateway's agents read this namespace because there are such objects. A GatewayAttachment alone proves
+// nothing: it is in the Gateway's namespace.
 func (s *state) addAttachment(of *claims, attachment *appv1.GatewayAttachment) {
 	spec := &attachment.Spec
 	of.gateway = types.NamespacedName{Namespace: attachment.Namespace, Name: spec.GatewayName}

@@ -40,7 +40,8 @@ const (
 )
 
 // claims are what a claimant claims: for which Gateway, and what, by the key that pods know it by. on are the objects
-// that this depends on beside the claimant; a ReferenceGrant or RoleBinding without a name stands for all of its namespace.
+// that this depends on beside the claimant; a ReferenceGrant or RoleBinding without a name stands for all of its
+// namespace.
 type claims struct {
 	gateway types.NamespacedName
 	needs   map[string]need

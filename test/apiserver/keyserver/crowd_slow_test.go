@@ -77,6 +77,7 @@ func TestCrowd(t *testing.T) {
 
 // createTeam makes a namespace with ListenerSets and their certificates.
 func createTeam(t *testing.T, namespace string) {
+	t.Helper()
 	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	for i := range setsEach {
 		set := listenerSet(namespace, fmt.Sprint("set-", i), certificatesEach)

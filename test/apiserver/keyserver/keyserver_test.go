@@ -101,6 +101,7 @@ func expectNothing(t *testing.T, client *keystream.Client) {
 
 // testTokens tries tokens that open nothing.
 func testTokens(t *testing.T, keys *keyServer) {
+	t.Helper()
 	keys.expectRefused(t, token(t, "edge", "shop", "shop-1", ""), http.StatusUnauthorized) // the agent's
 	keys.expectRefused(t, token(t, "edge", "shop", "shop-1", "other.example.com"), http.StatusUnauthorized)
 	keys.expectRefused(t, token(t, "edge", "shop", "", keystream.Audience), http.StatusForbidden) // of no pod
