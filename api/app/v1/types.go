@@ -88,6 +88,11 @@ type GatewaySpec struct {
 	// +optional
 	AllowedHostnames *AllowedHostnames `json:"allowedHostnames,omitempty"`
 
+	// How much each namespace may have by route objects of the Gateway API. The routes in this object have no bounds of
+	// this kind. Empty: the defaults of its fields.
+	// +optional
+	NamespaceBudget *NamespaceBudget `json:"namespaceBudget,omitempty"`
+
 	// Which requests go to which Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a

@@ -72,6 +72,10 @@ type GatewayConfigSpec struct {
 	// +optional
 	AllowedHostnames *AllowedHostnames `json:"allowedHostnames,omitempty"`
 
+	// How much of a Gateway each namespace may have. Empty: the defaults of its fields.
+	// +optional
+	NamespaceBudget *NamespaceBudget `json:"namespaceBudget,omitempty"`
+
 	// How all listeners that terminate TLS speak it.
 	// +optional
 	TLS *TLSSettings `json:"tls,omitempty"`

@@ -16,6 +16,13 @@ import (
 // noExample are the fields without an example, by the beginning of their path, with the reason.
 var noExample = map[string]string{
 	"watch":                                                                  "it is for Gateways with routes of many namespaces",
+	"namespaceBudget.routes":                                                 "no route attaches yet",
+	"namespaceBudget.rules":                                                  "no route attaches yet",
+	"namespaceBudget.expressions":                                            "no route attaches yet",
+	"namespaceBudget.headerNames":                                            "no route attaches yet",
+	"namespaceBudget.rateLimits":                                             "no route attaches yet",
+	"namespaceBudget.listeners":                                              "no route attaches yet",
+	"namespaceBudget.certificates":                                           "no route attaches yet",
 	"allowedHostnames.ownership":                                             "no route attaches yet",
 	"allowedHostnames.rules[].hostnames":                                     "no route attaches yet",
 	"allowedHostnames.rules[].namespaces.names":                              "no route attaches yet",
