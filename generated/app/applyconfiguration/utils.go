@@ -165,6 +165,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.MandatoryFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("MirrorBackendRef"):
 		return &appv1.MirrorBackendRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NamespaceBudget"):
+		return &appv1.NamespaceBudgetApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ObjectReference"):
 		return &appv1.ObjectReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("OIDC"):

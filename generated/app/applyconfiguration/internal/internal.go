@@ -869,6 +869,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxRequestBytes
       type:
         scalar: numeric
+    - name: namespaceBudget
+      type:
+        namedType: gateway.api.app.v1.NamespaceBudget
     - name: pods
       type:
         namedType: gateway.api.app.v1.PodsSpec
@@ -1010,6 +1013,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: namespaceBudget
+      type:
+        namedType: gateway.api.app.v1.NamespaceBudget
     - name: pods
       type:
         namedType: gateway.api.app.v1.PodsSpec
@@ -1496,6 +1502,30 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+- name: gateway.api.app.v1.NamespaceBudget
+  map:
+    fields:
+    - name: certificates
+      type:
+        scalar: numeric
+    - name: expressions
+      type:
+        scalar: numeric
+    - name: headerNames
+      type:
+        scalar: numeric
+    - name: listeners
+      type:
+        scalar: numeric
+    - name: rateLimits
+      type:
+        scalar: numeric
+    - name: routes
+      type:
+        scalar: numeric
+    - name: rules
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.OIDC
   map:
     fields:

@@ -24,6 +24,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 	// Which namespaces may use which hostnames. Empty: each may use every hostname, as far as listeners allow its routes.
 	AllowedHostnames *AllowedHostnamesApplyConfiguration `json:"allowedHostnames,omitempty"`
+	// How much of a Gateway each namespace may have. Empty: the defaults of its fields.
+	NamespaceBudget *NamespaceBudgetApplyConfiguration `json:"namespaceBudget,omitempty"`
 	// How all listeners that terminate TLS speak it.
 	TLS *TLSSettingsApplyConfiguration `json:"tls,omitempty"`
 	// How much of each proxy pod clients may take.
@@ -106,6 +108,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithProxyProtocol(value appv1.Prox
 // If called multiple times, the AllowedHostnames field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithAllowedHostnames(value *AllowedHostnamesApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
 	b.AllowedHostnames = value
+	return b
+}
+
+// WithNamespaceBudget sets the NamespaceBudget field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NamespaceBudget field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithNamespaceBudget(value *NamespaceBudgetApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	b.NamespaceBudget = value
 	return b
 }
 

@@ -26,6 +26,9 @@ type GatewaySpecApplyConfiguration struct {
 	// Which namespaces may use which hostnames, in route objects of the Gateway API. The routes in this object may use
 	// any. Empty: each may use every hostname, as far as listeners allow its routes.
 	AllowedHostnames *AllowedHostnamesApplyConfiguration `json:"allowedHostnames,omitempty"`
+	// How much each namespace may have by route objects of the Gateway API. The routes in this object have no bounds of
+	// this kind. Empty: the defaults of its fields.
+	NamespaceBudget *NamespaceBudgetApplyConfiguration `json:"namespaceBudget,omitempty"`
 	// Which requests go to which Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a
@@ -124,6 +127,14 @@ func (b *GatewaySpecApplyConfiguration) WithListeners(values ...*ListenerApplyCo
 // If called multiple times, the AllowedHostnames field is set to the value of the last call.
 func (b *GatewaySpecApplyConfiguration) WithAllowedHostnames(value *AllowedHostnamesApplyConfiguration) *GatewaySpecApplyConfiguration {
 	b.AllowedHostnames = value
+	return b
+}
+
+// WithNamespaceBudget sets the NamespaceBudget field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NamespaceBudget field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithNamespaceBudget(value *NamespaceBudgetApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.NamespaceBudget = value
 	return b
 }
 
