@@ -150,7 +150,8 @@ func narrowerOf(a, b netip.Prefix) netip.Prefix {
 	return b
 }
 
-// withHeaders returns the changes of a rule with those of its listener: these come first, or last if they are mandatory.
+// withHeaders returns the changes of a rule with those of its listener: these come first, or last where they are
+// mandatory.
 func (a *Action) withHeaders(own HeaderChanges) HeaderChanges {
 	both := HeaderChanges{Request: Then(a.Headers.Request, own.Request...), Response: Then(a.Headers.Response, own.Response...)}
 	if a.IsMandatory(requestHeaders) {

@@ -40,6 +40,9 @@ func (t *translator) attach(r *route) {
 		if t.mayUse(a, r) {
 			t.findListeners(a, r)
 		}
+	}
+	r.spend()
+	for _, a := range r.attachments {
 		for _, l := range a.listeners {
 			if r.isAt(l) {
 				continue

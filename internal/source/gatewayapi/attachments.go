@@ -247,7 +247,7 @@ func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmen
 	if proxypod.Parent(own) == "" {
 		objects.Own = []*appv1.Gateway{own}
 	} else {
-		objects.Hostnames = own.Spec.AllowedHostnames
+		objects.Hostnames, objects.Budget = own.Spec.AllowedHostnames, own.Spec.NamespaceBudget
 		for i := range own.Spec.Listeners {
 			objects.ProxyProtocol = own.Spec.Listeners[i].ProxyProtocol // all others have the same
 			if tls := own.Spec.Listeners[i].TLS; tls != nil && tls.Mode != appv1.TLSModePassthrough {

@@ -19,7 +19,8 @@ const kindConfig = "GatewayConfig"
 
 // configure applies the GatewayConfigs of the class and the Gateway, and policies, to a data plane.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
-	p.own, p.ownership.by = &appv1.GatewaySpec{AllowedHostnames: t.Hostnames}, "its "+kindConfig
+	p.own = &appv1.GatewaySpec{AllowedHostnames: t.Hostnames, NamespaceBudget: t.Budget}
+	p.ownership.by, p.budget.by = "its "+kindConfig, "its "+kindConfig
 	p.filters, p.proxyProtocol, p.tls = t.ListenerFilters, t.ProxyProtocol, t.TLS
 	config, problem := t.classConfig(class)
 	if problem != "" {
@@ -35,6 +36,7 @@ func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 		p.merge(config)
 	}
 	p.ownership.spec = or(p.own.AllowedHostnames, appv1.AllowedHostnames{})
+	p.budget.spec = or(p.own.NamespaceBudget, appv1.NamespaceBudget{})
 	t.addTelemetry(p)
 	p.own.Pods.Annotations = with(p.own.Pods.Annotations, infrastructure.Annotations)
 	p.own.Service.Annotations = with(p.own.Service.Annotations, infrastructure.Annotations)
@@ -94,6 +96,9 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	}
 	if spec.AllowedHostnames != nil {
 		p.own.AllowedHostnames, p.ownership.by = spec.AllowedHostnames, kindConfig+" "+config.Namespace+"/"+config.Name
+	}
+	if spec.NamespaceBudget != nil {
+		p.own.NamespaceBudget, p.budget.by = spec.NamespaceBudget, kindConfig+" "+config.Namespace+"/"+config.Name
 	}
 	p.proxyProtocol, p.tls = cmp.Or(spec.ProxyProtocol, p.proxyProtocol), or(spec.TLS, p.tls)
 	p.own.ClientLimits = or(spec.ClientLimits, p.own.ClientLimits)

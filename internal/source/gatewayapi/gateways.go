@@ -72,7 +72,9 @@ func (t *translator) addOwn() {
 			parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), own: &gateway.Spec,
 		}
 		plane.routes = plane.to.Routes.Edit()
-		plane.ownership.spec, plane.ownership.by = or(gateway.Spec.AllowedHostnames, appv1.AllowedHostnames{}), kindGateway+" "+gateway.Namespace+"/"+gateway.Name
+		name := kindGateway + " " + gateway.Namespace + "/" + gateway.Name
+		plane.ownership.spec, plane.ownership.by = or(gateway.Spec.AllowedHostnames, appv1.AllowedHostnames{}), name
+		plane.budget.spec, plane.budget.by = or(gateway.Spec.NamespaceBudget, appv1.NamespaceBudget{}), name
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {
 			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: gatewayv1.Listener{

@@ -240,24 +240,19 @@ func (x *Index) update() Changes {
 		}
 		x.isNew = x.isNew || slices.ContainsFunc(x.planes, func(p *plane) bool { return p.fixed[object] })
 	}
-	var added []*route
-	for id, object := range x.changed {
-		x.changes.Objects[id] = true
-		if before := x.routes[id]; before != nil {
-			x.isNew = x.isNew || before.isContested() || before.isDisputed()
-			x.remove(before)
-		}
-		if object != nil {
-			added = append(added, x.translate(id, object))
-		}
-	}
+	known := x.waiting(nil)
+	added := x.renew()
 	for _, id := range sets {
 		x.changes.Objects[id] = true
 		x.isNew = x.isNew || !x.changeSet(id)
 	}
-	slices.SortFunc(added, (*route).compare)
 	for _, r := range added {
 		x.add(r)
+	}
+	if !x.isNew && len(x.waiting(known)) > 0 {
+		for _, r := range x.renew() {
+			x.add(r)
+		}
 	}
 	if x.isNew {
 		x.makePlanes()
@@ -273,6 +268,23 @@ func (x *Index) update() Changes {
 	clear(x.touched)
 	x.isNew = false
 	return x.changes
+}
+
+// renew removes the routes that changed, and returns them as they are now.
+func (x *Index) renew() []*route {
+	var added []*route
+	for id, object := range x.changed {
+		x.changes.Objects[id] = true
+		if before := x.routes[id]; before != nil {
+			x.isNew = x.isNew || before.isContested() || before.isDisputed()
+			x.remove(before)
+		}
+		if object != nil {
+			added = append(added, x.translate(id, object))
+		}
+	}
+	slices.SortFunc(added, (*route).compare)
+	return added
 }
 
 // touchedSets returns the ListenerSets that may be others, sorted. Their routes are touched, too.
@@ -346,7 +358,7 @@ func (x *Index) makePlanes() {
 	t.addOwn()
 	t.addListenerSets()
 	for r := range t.ordered() {
-		r.attachments, r.listeners, r.candidates, r.members, r.held = nil, nil, nil, nil, nil
+		r.attachments, r.listeners, r.candidates, r.members, r.held, r.spent = nil, nil, nil, nil, nil, nil
 	}
 	for _, plane := range t.planes {
 		t.settleClaims(plane)

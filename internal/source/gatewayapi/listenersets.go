@@ -51,6 +51,7 @@ func (t *translator) addListenerSets() {
 		}
 		plane := parent.plane
 		if parent.allowed {
+			parent.charge()
 			plane.listeners = append(plane.listeners, parent.listeners...)
 			plane.to.Origins = append(plane.to.Origins, origin(kindListenerSet, set))
 			t.adopt(parent, 1)
@@ -191,7 +192,7 @@ func (p *parent) isPlain() bool {
 // replaceSet replaces a ListenerSet of a data plane by another one; nil: there is none. It reports false, and leaves the
 // data plane to be made anew, if that changes others.
 func (t *translator) replaceSet(old, now *parent) bool {
-	disputed := old.isAllowed() && old.claim(-1)
+	disputed := old.isAllowed() && (!old.giveBack() || old.claim(-1))
 	if old != nil {
 		old.plane.removeSet(old)
 	}
@@ -205,6 +206,9 @@ func (t *translator) replaceSet(old, now *parent) bool {
 	}
 	if p.sets = slices.Insert(p.sets, place, now); !now.allowed {
 		return true
+	}
+	if !now.charge() {
+		return false
 	}
 	for _, l := range now.listeners {
 		p.places.add(l, 1)

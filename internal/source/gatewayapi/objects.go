@@ -51,6 +51,9 @@ type Objects struct {
 	// Hostnames are which namespaces may use which hostnames, unless a GatewayConfig says so. Agents take them from the
 	// Gateway of our own.
 	Hostnames *appv1.AllowedHostnames
+	// Budget is how much of a data plane each namespace may have, unless a GatewayConfig says it. Agents take it from the
+	// Gateway of our own.
+	Budget *appv1.NamespaceBudget
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
@@ -285,6 +288,8 @@ type plane struct {
 	tls appv1.TLSSettings
 	// ownership is which namespaces may use which hostnames.
 	ownership ownership
+	// budget is what each namespace may have of it.
+	budget budget
 	// selectors are the keys of the labels that it selects namespaces by, and selects reports whether it does; nil: they
 	// have not been asked for.
 	selectors map[string]bool
@@ -300,6 +305,8 @@ type parent struct {
 	// set is the ListenerSet, if it is one; allowed reports whether its Gateway lets it add listeners.
 	set     *gatewayv1.ListenerSet
 	allowed bool
+	// charged is what its listeners have of the budget.
+	charged amounts
 }
 
 // before orders objects by precedence: the oldest first, then by namespace and name.

@@ -201,8 +201,10 @@ func (t *translator) refuseSet(set *parent) {
 	}
 }
 
-// isBeyond reports whether its owner does not let a listener have its hostname.
-func (l *listener) isBeyond() bool { return l.accepted.reason == appv1.ReasonHostnameNotAllowed }
+// isBeyond reports whether the Gateway's owner does not let a ListenerSet have a listener.
+func (l *listener) isBeyond() bool {
+	return l.accepted.reason == appv1.ReasonHostnameNotAllowed || l.accepted.reason == appv1.ReasonBudgetExceeded
+}
 
 // claimOf returns what a route claims at a data plane.
 func (t *translator) claimOf(r *route, p *plane) hostnameClaim {

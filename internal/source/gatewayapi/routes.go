@@ -42,7 +42,9 @@ type route struct {
 	// members are its parts of data planes. models are what they, or those before, have of it.
 	members []*member
 	// held are the hostnames that it has to itself, or would have.
-	held   []held
+	held []held
+	// spent is what it has of budgets.
+	spent  []spent
 	models map[Parent]*model.Route
 }
 
@@ -192,6 +194,7 @@ func isSame(a, b []model.Rule) bool { return len(a) > 0 && len(b) > 0 && &a[0] =
 // detach removes a route from its listeners and data planes.
 func (r *route) detach() {
 	r.letGo()
+	r.giveBack()
 	for _, l := range r.listeners {
 		l.taken.remove(r, l)
 		if !r.isUnsupported() {

@@ -1,0 +1,198 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// budget is how much of a data plane a namespace may have.
+type budget struct {
+	spec appv1.NamespaceBudget
+	// by is the object that says it.
+	by string
+	// used is what namespaces have. over are those whose routes want more, and overSets those whose ListenerSets do.
+	used           map[string]*amounts
+	over, overSets map[string]bool
+}
+
+// amounts are what objects have of a data plane.
+type amounts struct {
+	routes, rules, expressions, rateLimits, listeners, certificates int32
+	// headerNames are counted.
+	headerNames map[string]int
+}
+
+// add adds other amounts, n times.
+func (a *amounts) add(other *amounts, n int32) {
+	a.routes += n * other.routes
+	a.rules += n * other.rules
+	a.expressions += n * other.expressions
+	a.rateLimits += n * other.rateLimits
+	a.listeners += n * other.listeners
+	a.certificates += n * other.certificates
+	for name, times := range other.headerNames {
+		if a.headerNames == nil {
+			a.headerNames = map[string]int{}
+		}
+		count(a.headerNames, name, int(n)*times)
+	}
+}
+
+// amountOf returns what a route has.
+func amountOf(r *route) *amounts {
+	a := &amounts{routes: 1, rules: int32(len(r.rules)), headerNames: map[string]int{}} //nolint:gosec // there are few
+	for i := range r.rules {
+		a.rateLimits += int32(len(r.rules[i].RateLimits)) //nolint:gosec // there are few
+		for _, match := range r.rules[i].Matches {
+			if match.PathType == model.Regex {
+				a.expressions++
+			}
+			for _, condition := range match.Headers {
+				a.headerNames[condition.Name]++
+			}
+			for _, condition := range slices.Concat(match.Headers, match.Query) {
+				if condition.Regex {
+					a.expressions++
+				}
+			}
+		}
+	}
+	return a
+}
+
+// take gives a namespace what it wants more of, or tells why not; "": it has it.
+func (b *budget) take(namespace string, more *amounts) string {
+	if b.used == nil {
+		b.used, b.over, b.overSets = map[string]*amounts{}, map[string]bool{}, map[string]bool{}
+	}
+	if b.used[namespace] == nil {
+		b.used[namespace] = &amounts{}
+	}
+	used := b.used[namespace]
+	used.add(more, 1)
+	for _, one := range []struct {
+		what         string
+		wanted, more int32
+		most         int32
+	}{
+		{"routes", used.routes, more.routes, or(b.spec.Routes, 5000)},
+		{"rules", used.rules, more.rules, or(b.spec.Rules, 20000)},
+		{"expressions", used.expressions, more.expressions, or(b.spec.Expressions, 2000)},
+		{"headerNames", int32(len(used.headerNames)), int32(len(more.headerNames)), or(b.spec.HeaderNames, 64)}, //nolint:gosec // there are few
+		{"rateLimits", used.rateLimits, more.rateLimits, or(b.spec.RateLimits, 5000)},
+		{"listeners", used.listeners, more.listeners, or(b.spec.Listeners, 2000)},
+		{"certificates", used.certificates, more.certificates, or(b.spec.Certificates, 2000)},
+	} {
+		if one.more > 0 && one.wanted > one.most {
+			used.add(more, -1)
+			if more.routes > 0 {
+				b.over[namespace] = true
+			} else {
+				b.overSets[namespace] = true
+			}
+			const message = "with it, namespace %s would have %d %s at this Gateway, where it may have %d: see namespaceBudget.%[3]s of %[5]s"
+			return fmt.Sprintf(message, namespace, one.wanted, one.what, one.most, b.by)
+		}
+	}
+	return ""
+}
+
+// spent is what a route has of a data plane's budget for its namespace.
+type spent struct {
+	*plane
+	*amounts
+}
+
+// spend has a route count for the budget of its namespace at each data plane that takes it. One beyond belongs to no
+// listener there.
+func (r *route) spend() {
+	for i, a := range r.attachments {
+		p, namespace := a.parent.plane, r.GetNamespace()
+		if len(a.listeners) == 0 || namespace == p.parent.Namespace {
+			continue
+		}
+		isSame := func(before *attachment) bool { return before.parent.plane == p && len(before.listeners) > 0 }
+		if slices.ContainsFunc(r.spent, func(s spent) bool { return s.plane == p }) {
+			continue
+		}
+		wanted := amountOf(r)
+		why := p.budget.take(namespace, wanted)
+		if why == "" {
+			r.spent = append(r.spent, spent{p, wanted})
+			continue
+		}
+		for _, same := range r.attachments[i:] {
+			if isSame(same) {
+				same.listeners = nil
+				same.accepted.no(appv1.ReasonBudgetExceeded, "%s", why)
+			}
+		}
+	}
+}
+
+// giveBack gives back what a route has of budgets.
+func (r *route) giveBack() {
+	for _, s := range r.spent {
+		s.plane.budget.used[r.GetNamespace()].add(s.amounts, -1)
+	}
+	r.spent = nil
+}
+
+// charge has the listeners of an allowed ListenerSet count for the budget of its namespace. It reports whether all did.
+func (p *parent) charge() bool {
+	if p.isOwners() {
+		return true
+	}
+	budget := &p.plane.budget
+	for _, l := range p.listeners {
+		if l.accepted.reason != "" {
+			continue
+		}
+		wanted := &amounts{listeners: 1}
+		if l.TLS != nil {
+			wanted.certificates = int32(len(l.TLS.CertificateRefs)) //nolint:gosec // there are few
+		}
+		if why := budget.take(p.Namespace, wanted); why != "" {
+			l.accepted.no(appv1.ReasonBudgetExceeded, "%s", why)
+		} else {
+			p.charged.add(wanted, 1)
+		}
+	}
+	return !budget.overSets[p.Namespace]
+}
+
+// giveBack gives back what an allowed ListenerSet has of the budget. It reports whether nobody waits for it.
+func (p *parent) giveBack() bool {
+	if used := p.plane.budget.used[p.Namespace]; used != nil {
+		used.add(&p.charged, -1)
+	}
+	return !p.plane.budget.overSets[p.Namespace]
+}
+
+// waiting has all routes count anew of a namespace with changed ones that wants more than it may have: the oldest come
+// first. It returns such namespaces, but for those that are known.
+func (x *Index) waiting(known map[string]bool) map[string]bool {
+	namespaces := map[string]bool{}
+	for id := range x.changed {
+		if !known[id.Namespace] && slices.ContainsFunc(x.planes, func(p *plane) bool { return p.budget.over[id.Namespace] }) {
+			namespaces[id.Namespace] = true
+		}
+	}
+	if len(namespaces) == 0 {
+		return nil
+	}
+	for id, r := range x.routes {
+		if _, isChanged := x.changed[id]; !isChanged && namespaces[id.Namespace] {
+			x.changed[id] = r.Object
+		}
+	}
+	for _, p := range x.planes {
+		for namespace := range namespaces {
+			delete(p.budget.over, namespace)
+		}
+	}
+	return namespaces
+}
