@@ -257,9 +257,9 @@ func (s *lineSet) change(of lineName, n int) {
 	}
 }
 
-// exceptions returns the names that a wildcard must not be shown for by a line: they have a certificate of their own, but
-// none with a key of that type. Without, HAProxy would take an ECDSA certificate of a wildcard before an RSA one of the
-// name itself, and with it the wrong listener's options.
+// exceptions returns the names that a wildcard must not be shown for by a line: they have a certificate of their own,
+// but none with a key of that type. Without, HAProxy would take an ECDSA certificate of a wildcard before an RSA one of
+// the name itself, and with it the wrong listener's options.
 func (s *lineSet) exceptions(wildcard string, key lineKey) []string {
 	all := map[string]bool{}
 	for line := range s.wildcards[wildcard] {

@@ -33,11 +33,6 @@ func (r *Renderer) makeSections() {
 	}
 }
 
-// addEntry adds an entry to one of the maps that come with sections.
-func (r *Renderer) addEntry(file, key, value string) {
-	r.sections.Maps[file] = r.sections.Maps[file].With(key, value)
-}
-
 // addSections adds all sections but the backends of Service ports.
 func (r *Renderer) addSections() {
 	in := r.in

@@ -35,8 +35,8 @@ func TestAsManyListenersAsThereMayBe(t *testing.T) {
 	}
 }
 
-// withSets are a Gateway that allows ListenerSets, and n of them, of 5 to a namespace. Each has listeners of 4 hosts with
-// certificates, and a route.
+// withSets are a Gateway that allows ListenerSets, and n of them, of 5 to a namespace. Each has listeners of 4 hosts
+// with certificates, and a route.
 func withSets(n int) gatewayapi.Objects {
 	gateway := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "shared"}, Spec: gatewayv1.GatewaySpec{
 		GatewayClassName: "ours", Listeners: []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
@@ -70,8 +70,8 @@ func newSet(i int) *gatewayv1.ListenerSet {
 	return set
 }
 
-// TestManyListenerSets: 10,000 listeners of 2,500 ListenerSets are served at one Gateway. Our own Gateway has two ports,
-// and agents see all listeners. Without a limit of mounts, all ListenerSets are Programmed.
+// TestManyListenerSets: 10,000 listeners of 2,500 ListenerSets are served at one Gateway. Our own Gateway has two
+// ports, and agents see all listeners. Without a limit of mounts, all ListenerSets are Programmed.
 func TestManyListenerSets(t *testing.T) {
 	const sets = 2500
 	objects := withSets(sets)
@@ -104,8 +104,8 @@ func TestManyListenerSets(t *testing.T) {
 	}
 }
 
-// TestMorePortsThanThereMayBe: the listeners of the 65th port are refused, whoever brings them, and others of an earlier
-// port are not.
+// TestMorePortsThanThereMayBe: the listeners of the 65th port are refused, whoever brings them, and others of an
+// earlier port are not.
 func TestMorePortsThanThereMayBe(t *testing.T) {
 	objects := withSets(1)
 	set := objects.ListenerSets[0]
@@ -152,8 +152,8 @@ func TestMoreCertificatesThanPodsMount(t *testing.T) {
 	}
 }
 
-// TestOnePortOfListeners: a port of our own Gateway has the certificates of all its listeners, and terminates TLS if any
-// of them does: it may have HTTP/3.
+// TestOnePortOfListeners: a port of our own Gateway has the certificates of all its listeners, and terminates TLS if
+// any of them does: it may have HTTP/3.
 func TestOnePortOfListeners(t *testing.T) {
 	objects := withSets(0)
 	https := func(name string, secrets ...string) gatewayv1.Listener {
