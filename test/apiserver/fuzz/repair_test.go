@@ -134,18 +134,24 @@ func repairListenerFilters(listener object) {
 	repairShadow(listener)
 }
 
-// repairShadow: only what a listener has can be in shadow.
+// repairShadow: only what a listener has can be in shadow, or mandatory.
 func repairShadow(listener object) {
-	var kept []any
-	names, _ := listener["shadow"].([]any)
-	for _, name := range names {
-		isFilter := slices.ContainsFunc(elements(listener["filters"]), func(filter object) bool { return filter["type"] == name })
-		if isFilter || name == "maxRequestBytes" && listener["maxRequestBytes"] != nil {
-			kept = append(kept, name)
+	for field, nameOf := range map[string]func(any) any{
+		"shadow":    func(one any) any { return one },
+		"mandatory": func(one any) any { return one.(object)["type"] },
+	} {
+		var kept []any
+		all, _ := listener[field].([]any)
+		for _, one := range all {
+			name := nameOf(one)
+			isFilter := slices.ContainsFunc(elements(listener["filters"]), func(filter object) bool { return filter["type"] == name })
+			if isFilter || name == "maxRequestBytes" && listener["maxRequestBytes"] != nil {
+				kept = append(kept, one)
+			}
 		}
-	}
-	if listener["shadow"] = kept; len(kept) == 0 {
-		delete(listener, "shadow")
+		if listener[field] = kept; len(kept) == 0 {
+			delete(listener, field)
+		}
 	}
 }
 
