@@ -168,8 +168,8 @@ func BenchmarkListener(b *testing.B) {
 	}
 }
 
-// TestRoutesWithoutHostnames: an edit of a route without a hostname, at the hosts of one ListenerSet, allocates about as
-// much among ten times as many hosts.
+// TestRoutesWithoutHostnames: an edit of a route without a hostname, at the hosts of one ListenerSet, allocates about
+// as much among ten times as many hosts.
 func TestRoutesWithoutHostnames(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
 	allocations := func(sets int) float64 {
 		h := newHosts(sets)

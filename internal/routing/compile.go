@@ -20,8 +20,8 @@ func Compile(gateway *model.Gateway, check Check) (Table, []Problem) {
 	return (&Compiler{Check: check}).Compile(gateway)
 }
 
-// Compiler compiles Gateways one after the other. It looks only at routes that are others than in the Gateway before, or
-// at other listeners, and at their hosts. All other hosts of a table are the same pointers as in the table before.
+// Compiler compiles Gateways one after the other. It looks only at routes that are others than in the Gateway before,
+// or at other listeners, and at their hosts. All other hosts of a table are the same pointers as in the table before.
 type Compiler struct {
 	// Check is asked about each rule.
 	Check Check

@@ -148,8 +148,8 @@ func (c *Compiler) listAll() {
 // fewChanges is how many listeners list changes one by one.
 const fewChanges = 64
 
-// list lists the listeners for the table, of which some are others, or have other hosts. Others may read the list of the
-// table before.
+// list lists the listeners for the table, of which some are others, or have other hosts. Others may read the list of
+// the table before.
 func (c *Compiler) list(changes changedListeners, names []string) {
 	if len(changes.now)+len(names) > fewChanges {
 		c.listAll()

@@ -164,8 +164,8 @@ func (r *Renderer) withdraw(listener string) {
 	}
 }
 
-// updateCertificates has those listeners contribute anew that changed, or for whose names others are there: the next one
-// for more hosts.
+// updateCertificates has those listeners contribute anew that changed, or for whose names others are there: the next
+// one for more hosts.
 func (r *Renderer) updateCertificates(changed []*knownListener) {
 	names := map[string]bool{}
 	for _, listener := range changed {
@@ -228,8 +228,8 @@ type lineSet struct {
 	made  map[lineKey][]string
 	stale map[lineKey]bool
 	lines tree.Editor[*ir.CertificateLine]
-	// keys are the types of the keys that there are for a name, wildcards the lines of a wildcard, and below the names that
-	// it includes.
+	// keys are the types of the keys that there are for a name, wildcards the lines of a wildcard, and below the names
+	// that it includes.
 	keys      map[string]map[string]int
 	wildcards map[string]map[wildcardLine]int
 	below     map[string]map[string]int

@@ -57,8 +57,8 @@ func (r *Renderer) updateListeners() changedListeners {
 	return c
 }
 
-// changeListener takes in a listener that is new, or another one than before; nil: there was none. It has the hosts that
-// were rendered.
+// changeListener takes in a listener that is new, or another one than before; nil: there was none. It has the hosts
+// that were rendered.
 func (r *Renderer) changeListener(c *changedListeners, before *knownListener, listener *routing.Listener, certificates []Certificate) *knownListener {
 	now, identity := &knownListener{*listener, certificates}, ""
 	now.Hosts = tree.Map[*routing.Host]{}

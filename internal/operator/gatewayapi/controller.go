@@ -41,8 +41,8 @@ const (
 	// writers is how many statuses are written at a time: few, so that whoever creates thousands of routes is not slowed
 	// down.
 	writers = 2
-	// pendingDelay is how long the status of a route or ListenerSet waits that says that not all proxies run it yet. Mostly
-	// they do by then, and one write tells both. It is longer than the time between two reports of a pod.
+	// pendingDelay is how long the status of a route or ListenerSet waits that says that not all proxies run it yet.
+	// Mostly they do by then, and one write tells both. It is longer than the time between two reports of a pod.
 	pendingDelay = 2 * time.Second
 )
 

@@ -189,8 +189,8 @@ func (p *parent) isPlain() bool {
 	})
 }
 
-// replaceSet replaces a ListenerSet of a data plane by another one; nil: there is none. It reports false, and leaves the
-// data plane to be made anew, if that changes others.
+// replaceSet replaces a ListenerSet of a data plane by another one; nil: there is none. It reports false, and leaves
+// the data plane to be made anew, if that changes others.
 func (t *translator) replaceSet(old, now *parent) bool {
 	disputed := old.isAllowed() && (!old.giveBack() || old.claim(-1))
 	if old != nil {
