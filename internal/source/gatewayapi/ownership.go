@@ -72,7 +72,7 @@ func selects(namespaces *appv1.HostnameNamespaces, namespace string, of labels.S
 // labelBegins and labelEnds are what begins and ends the key of a label in a pattern.
 const labelBegins, labelEnds = "{label:", "}"
 
-// fillIn returns a pattern with the name and labels of a namespace; false: it is no hostname.
+// fillIn returns a pattern with the name and labels of a namespace; false: it is no hostname, or a label is missing.
 func fillIn(pattern, namespace string, of labels.Set) (string, bool) {
 	hostname := strings.ReplaceAll(pattern, "{namespace}", namespace)
 	for {
@@ -81,7 +81,7 @@ func fillIn(pattern, namespace string, of labels.Set) (string, bool) {
 			break
 		}
 		key, end, closed := strings.Cut(rest, labelEnds)
-		if !closed {
+		if !closed || of[key] == "" {
 			return "", false
 		}
 		hostname = begin + of[key] + end

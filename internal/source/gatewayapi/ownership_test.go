@@ -23,7 +23,7 @@ import (
 
 // TestHostnamePatterns: rules let a namespace use what they say with its name and its labels, and no more.
 func TestHostnamePatterns(t *testing.T) {
-	team := labels.Set{"team": "blue", "site": "blue.org", "odd": "Not_A_Host", "example.com/tier": "gold"}
+	team := labels.Set{"team": "blue", "site": "blue.org", "odd": "Not_A_Host", "empty": "", "example.com/tier": "gold"}
 	for _, test := range []struct {
 		pattern, selector string
 		allowed, refused  []string
@@ -35,7 +35,9 @@ func TestHostnamePatterns(t *testing.T) {
 		{pattern: "{label:example.com/tier}.io", allowed: []string{"gold.io"}, refused: []string{"silver.io"}},
 		{pattern: "{label:odd}.io", refused: []string{"Not_A_Host.io", "not_a_host.io", ".io", "io"}},
 		{pattern: "{label:none}.io", refused: []string{".io", "io", "none.io"}},
-		{pattern: "*.{label:none}io", allowed: []string{"a.io"}, refused: []string{"io", ""}},
+		{pattern: "*.{label:none}io", refused: []string{"a.io", "io", ""}},
+		{pattern: "api{label:none}.io", refused: []string{"api.io", "apinone.io"}},
+		{pattern: "{namespace}{label:empty}.io", refused: []string{"a.io"}},
 		{pattern: "*", allowed: []string{"", "*.io", "a.io"}},
 		{pattern: "*.io", selector: "blue", allowed: []string{"a.io"}},
 		{pattern: "*.io", selector: "red", refused: []string{"a.io"}},
