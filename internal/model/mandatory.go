@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Mandatory is a filter of a listener that rules do not replace.
@@ -89,7 +90,7 @@ func (a *Action) obey(filters *Action) {
 			}
 		case requestHeaders:
 			a.HeaderVariables = slices.DeleteFunc(slices.Clone(a.HeaderVariables), func(v HeaderVariable) bool {
-				return slices.ContainsFunc(filters.Headers.Request, func(c HeaderChange) bool { return c.Name == v.Name })
+				return isChanged(filters.Headers.Request, v.Name)
 			})
 		case responseHeaders:
 		default:
@@ -155,7 +156,10 @@ func narrowerOf(a, b netip.Prefix) netip.Prefix {
 func (a *Action) withHeaders(own HeaderChanges) HeaderChanges {
 	both := HeaderChanges{Request: Then(a.Headers.Request, own.Request...), Response: Then(a.Headers.Response, own.Response...)}
 	if a.IsMandatory(requestHeaders) {
-		both.Request = Then(own.Request, a.Headers.Request...)
+		other := slices.DeleteFunc(slices.Clone(own.Request), func(c HeaderChange) bool {
+			return slices.ContainsFunc(a.Headers.Request, func(m HeaderChange) bool { return m.Name != c.Name && isAlike(m.Name, c.Name) })
+		})
+		both.Request = Then(other, a.Headers.Request...)
 	}
 	if a.IsMandatory(responseHeaders) {
 		both.Response = Then(own.Response, a.Headers.Response...)
@@ -167,9 +171,7 @@ func (a *Action) withHeaders(own HeaderChanges) HeaderChanges {
 // mandatory ones.
 func (a *Action) Last(changes HeaderChanges) HeaderChanges {
 	less := func(changes, mandatory []HeaderChange) []HeaderChange {
-		return slices.DeleteFunc(slices.Clone(changes), func(c HeaderChange) bool {
-			return slices.ContainsFunc(mandatory, func(m HeaderChange) bool { return m.Name == c.Name })
-		})
+		return slices.DeleteFunc(slices.Clone(changes), func(c HeaderChange) bool { return isChanged(mandatory, c.Name) })
 	}
 	if a.IsMandatory(requestHeaders) {
 		changes.Request = less(changes.Request, a.Headers.Request)
@@ -178,4 +180,22 @@ func (a *Action) Last(changes HeaderChanges) HeaderChanges {
 		changes.Response = less(changes.Response, a.Headers.Response)
 	}
 	return changes
+}
+
+// isChanged reports whether there is a change of a header, or of one that some backends take for the same.
+func isChanged(changes []HeaderChange, name string) bool {
+	return slices.ContainsFunc(changes, func(c HeaderChange) bool { return isAlike(c.Name, name) })
+}
+
+func isAlike(header, other string) bool { return PlainHeader(header) == PlainHeader(other) }
+
+// PlainHeader returns the name of a header, in lower case, with "-" in place of other characters than letters and
+// digits. Some backends take both names for the same.
+func PlainHeader(name string) string {
+	return strings.Map(func(sign rune) rune {
+		if 'a' <= sign && sign <= 'z' || '0' <= sign && sign <= '9' {
+			return sign
+		}
+		return '-'
+	}, name)
 }

@@ -41,7 +41,7 @@ routes:
     hostnames: [a.io, b.org]
     rules:
       - matches: [{path: {value: /}}, {path: {value: /upload}}, {path: {value: /uploads}}, {path: {value: //upload/%61}}, {path: {value: /io}}, {path: {type: RegularExpression, value: /upload/.*}}, {path: {type: Exact, value: /.well-known/acme-challenge/x}}]
-        backendRefs: [{name: web, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Env, value: backend}, {name: X-Own, value: backend}]}}]}]
+        backendRefs: [{name: web, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Env, value: backend}, {name: X_Env, value: backend}, {name: X-Own, value: backend}]}}]}]
       - matches: [{path: {value: /addresses}}]
         filters: [{type: ClientAddress, clientAddress: {allow: [10.1.0.0/16, 192.0.2.0/24], deny: [10.1.1.0/24]}}]
       - matches: [{path: {value: /nobody}}]
@@ -58,9 +58,9 @@ routes:
         filters: [{type: APIKey, apiKey: {secretRef: {name: b}, from: [{type: Header, name: X-Key}]}}]
       - matches: [{path: {value: /headers}}]
         filters:
-          - {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Env, value: rule}, {name: X-Debug, value: rule}, {name: X-Own, value: rule}]}}
+          - {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Env, value: rule}, {name: X_Env, value: rule}, {name: X-Debug, value: rule}, {name: X-Own, value: rule}]}}
           - {type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: X-Env, value: rule}]}}
-          - {type: HeaderVariables, headerVariables: {set: [{name: X-Env, variable: Route}, {name: X-Route, variable: Route}]}}
+          - {type: HeaderVariables, headerVariables: {set: [{name: X-Env, variable: Route}, {name: X_Env, variable: Route}, {name: X-Route, variable: Route}]}}
           - {type: CORS, cors: {allowOrigins: ["https://b.io"]}}
       - matches: [{path: {value: /shadow}}]
         filters: [{type: ClientAddress, clientAddress: {deny: [10.1.1.0/24]}}]

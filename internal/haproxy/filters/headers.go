@@ -3,7 +3,6 @@ package filters
 import (
 	"encoding/base64"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"gateway/internal/model"
@@ -126,10 +125,8 @@ func appendText(list []byte, text string) []byte {
 // character than letters, digits and "-", some backends take what a client sends with "-" for the same. What a client
 // sends with such a character never comes here.
 func deleted(side, header string) []string {
-	if plain := notPlain.ReplaceAllString(header, "-"); side == "" && plain != header {
+	if plain := model.PlainHeader(header); side == "" && plain != header {
 		return []string{header, plain}
 	}
 	return []string{header}
 }
-
-var notPlain = regexp.MustCompile(`[^a-z0-9-]`)
