@@ -168,6 +168,20 @@ func BenchmarkListener(b *testing.B) {
 	}
 }
 
+// TestEditOfAListenerSet: it allocates about as much among ten times as many.
+func TestEditOfAListenerSet(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
+	allocations := func(sets int) float64 {
+		h, n := newHosts(sets), 4
+		return testing.AllocsPerRun(10, func() {
+			n = 9 - n
+			h.put(h.set(7, n))
+		})
+	}
+	if few, many := allocations(20), allocations(200); many > 1.5*few {
+		t.Errorf("an edit allocates %.0f times among 200 ListenerSets, and %.0f times among 20", many, few)
+	}
+}
+
 // TestRoutesWithoutHostnames: an edit of a route without a hostname, at the hosts of one ListenerSet, allocates about
 // as much among ten times as many hosts.
 func TestRoutesWithoutHostnames(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile

@@ -27,8 +27,10 @@ func (p *plane) noteOwnProblems() {
 		add(wrong, model.Problem{Origin: p.to.Origins[0]}, "Gateway "+p.parent.Namespace+"/"+p.parent.Name)
 	}
 	for _, l := range p.listeners {
-		for _, wrong := range []verdict{l.conflict, l.accepted, l.resolved} {
-			add(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.title())
+		for _, wrong := range []*verdict{&l.conflict, &l.accepted, &l.resolved} {
+			if wrong.reason != "" { // of thousands, few have a text
+				add(*wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.title())
+			}
 		}
 	}
 	for _, one := range p.telemetry {
