@@ -19,6 +19,8 @@ const redacted = "REDACTED"
 var (
 	// secretName is in names of headers, parameters, variables and annotations whose values may be secret.
 	secretName = regexp.MustCompile(`(?i)auth|cookie|passw|secret|token|key|credential|session|private|signature`)
+	// configuration ends names of annotations with files, which may have any secrets.
+	configuration = regexp.MustCompile(`(last-applied-configuration|snippet)$`)
 	// secretTexts are in any text: private keys, tokens, and passwords in URLs.
 	secretTexts = []*regexp.Regexp{
 		regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`),
@@ -29,7 +31,8 @@ var (
 	// secretLines are in logs: what follows such a name.
 	secretLines = []*regexp.Regexp{
 		regexp.MustCompile(`(?i)((?:authorization|cookie)"?\s*[:=]\s*).*`),
-		regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|api-?key|credential)[\w-]*"?\s*[:=]\s*)("[^"]*"|[^\s",;&}]+)`),
+		regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|api[-_]?key|credential)[\w-]*"?\s*[:=]\s*)("[^"]*"|[^\s",;&}]+)`),
+		regexp.MustCompile(`(?i)([?&][^=&\s]*(?:auth|code|key|session|sig|state)[^=&\s]*=)[^\s"&]+`),
 	}
 )
 
@@ -42,8 +45,8 @@ const minRemembered = 6
 // redactor takes what may be secret out of what comes from the cluster. It may be used by several goroutines.
 type redactor struct {
 	mu sync.Mutex
-	// values were secret in objects: HAProxy's files and logs may have them, too.
-	values map[string]bool
+	// values were secret in objects: HAProxy's files and logs may have them, too, as the expressions find them.
+	values map[string]*regexp.Regexp
 }
 
 // wrap returns a transport that reads no Secret, and answers with objects without secrets: no code that makes the
@@ -114,7 +117,7 @@ func (r *redactor) walk(value any, name string, areConfigMaps bool) {
 		}
 		for key, child := range value {
 			switch {
-			case name == "annotations" && (secretName.MatchString(key) || strings.HasSuffix(key, "last-applied-configuration")),
+			case name == "annotations" && (secretName.MatchString(key) || configuration.MatchString(key)),
 				areConfigMaps && (name == "data" || name == "binaryData") && !slices.Contains(publicKeys, key):
 				r.hide(value, key)
 			}
@@ -133,9 +136,31 @@ func (r *redactor) hide(object map[string]any, key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.values == nil {
-		r.values = map[string]bool{}
+		r.values = map[string]*regexp.Regexp{}
 	}
-	r.values[text] = true
+	if r.values[text] == nil && len(strings.TrimSpace(text)) >= minRemembered {
+		r.values[text] = spellings(text)
+	}
+}
+
+// spaces are where YAML may break a line.
+var spaces = regexp.MustCompile(`\s+`)
+
+// spellings returns an expression for a text as it is in files: as it is, in JSON, and in YAML.
+func spellings(text string) *regexp.Regexp {
+	all := []string{text, strings.ReplaceAll(text, "'", "''")}
+	for _, escapesHTML := range []bool{true, false} {
+		var encoded bytes.Buffer
+		encoder := json.NewEncoder(&encoded)
+		encoder.SetEscapeHTML(escapesHTML)
+		if encoder.Encode(text) == nil {
+			all = append(all, strings.TrimSuffix(encoded.String()[1:], "\"\n"))
+		}
+	}
+	for i := range all {
+		all[i] = spaces.ReplaceAllLiteralString(regexp.QuoteMeta(all[i]), `\s+`)
+	}
+	return regexp.MustCompile(strings.Join(all, "|"))
 }
 
 // text returns a text without secrets that are known, or look like ones.
@@ -145,10 +170,8 @@ func (r *redactor) text(content []byte) []byte {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for value := range r.values {
-		if len(value) >= minRemembered {
-			content = bytes.ReplaceAll(content, []byte(value), []byte(redacted))
-		}
+	for _, expression := range r.values {
+		content = expression.ReplaceAllLiteral(content, []byte(redacted))
 	}
 	return content
 }
