@@ -41,11 +41,11 @@ func TestKeyServerCA(t *testing.T) {
 			put(content)
 			time.Sleep(2 * authorityInterval)
 		}
-		if len(got) != 1 || got[0] != first {
-			t.Errorf("the operator began with %q", got)
-		}
 		if err := <-ended; !errors.Is(err, errOtherCA) {
 			t.Errorf("the operator ended with %v", err)
+		}
+		if len(got) != 1 || got[0] != first {
+			t.Errorf("the operator began with %q", got)
 		}
 	})
 }

@@ -1,9 +1,11 @@
 package dataplanetest_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gateway/internal/haproxy/render/rendertest"
@@ -24,7 +26,11 @@ func TestLargeHeaders(t *testing.T) {
 			r.Header.Set(fmt.Sprint("X-", i), strings.Repeat("a", bytes/headers))
 		}
 		got, err := http2Client(t).Do(r)
-		if err != nil {
+		switch {
+		case err == nil:
+		case strings.Contains(err.Error(), "GOAWAY"), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+			return "connection ended" // which of them, depends on how much was written before
+		default:
 			return err.Error()
 		}
 		_ = got.Body.Close()
@@ -34,7 +40,8 @@ func TestLargeHeaders(t *testing.T) {
 		bytes, headers int
 		want           string
 	}{
-		{12_000, 10, "200"}, {17_000, 10, "431"}, {30_000, 10, "431"}, {40_000, 10, "GOAWAY"}, {100_000, 10, "GOAWAY"},
+		{12_000, 10, "200"}, {17_000, 10, "431"}, {30_000, 10, "431"}, {40_000, 10, "connection ended"},
+		{100_000, 10, "connection ended"},
 		{1000, 90, "200"}, {1000, 200, "431"}, {1100, 1100, "stream error"},
 	} {
 		if got := send(test.bytes, test.headers); !strings.Contains(got, test.want) {
