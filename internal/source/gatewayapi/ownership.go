@@ -244,7 +244,11 @@ func (t *translator) settleClaims(p *plane) {
 	}
 	own := hostnameClaim{namespace: p.parent.Namespace} // of the routes in a Gateway of our own kind
 	for _, made := range p.to.Routes.All() {
-		own.hostnames = append(own.hostnames, made.Hostnames...)
+		for _, l := range t.parents[p.parent].listeners {
+			if slices.Contains(made.Listeners, l.name) {
+				own.hostnames = append(own.hostnames, (&route{hostnames: made.Hostnames}).usedAt(l)...)
+			}
+		}
 	}
 	all := []hostnameClaim{own}
 	for _, set := range p.sets {

@@ -456,3 +456,32 @@ func TestAgentsSeeUnservedClaims(t *testing.T) {
 	}
 	compareAgent(t, w.Objects, result)
 }
+
+// TestOwnRoutesOfListeners: a route in a Gateway of our own kind has the hostname of its listener, if it has none.
+func TestOwnRoutesOfListeners(t *testing.T) {
+	all := &appv1.AllowedRoutes{Namespaces: appv1.RouteNamespaces{From: appv1.NamespacesFromAll}}
+	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "own"}, Spec: appv1.GatewaySpec{
+		AllowedHostnames: &appv1.AllowedHostnames{Ownership: appv1.HostnameOwnershipFirst},
+		Listeners: []appv1.Listener{
+			{Name: "one", Port: 80, Protocol: "HTTP", Hostname: "own.io", AllowedRoutes: all},
+			{Name: "many", Port: 80, Protocol: "HTTP", Hostname: "*.io", AllowedRoutes: all},
+		},
+		Routes: []appv1.Route{
+			{Name: "own", Listeners: []appv1.Name{"one"}, Rules: []appv1.RouteRule{{}}},
+			{Name: "wide", Listeners: []appv1.Name{"many"}, Rules: []appv1.RouteRule{{}}},
+		},
+	}}
+	w := &world{}
+	w.Own = []*appv1.Gateway{own}
+	for _, hostname := range []gatewayv1.Hostname{"own.io", "other.io"} {
+		route := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: string(hostname)}}
+		route.Spec.ParentRefs = []gatewayv1.ParentReference{{
+			Group: ptr.To[gatewayv1.Group](appv1.GroupName), Namespace: ptr.To[gatewayv1.Namespace]("infra"), Name: "own",
+		}}
+		route.Spec.Hostnames = []gatewayv1.Hostname{hostname}
+		w.HTTPRoutes = append(w.HTTPRoutes, route)
+	}
+	if accepted := acceptedIn(gatewayapi.Translate(w.Objects)); accepted["own.io"] || !accepted["other.io"] {
+		t.Errorf("accepted are %v", accepted)
+	}
+}
