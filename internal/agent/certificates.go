@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"gateway/internal/certificates"
@@ -47,8 +48,8 @@ func (m *Mounts) missing() string {
 const (
 	// maxReads bounds how often files are read while they are being changed.
 	maxReads = 3
-	// followInterval is how often the inventory is looked at.
-	followInterval = 25 * time.Millisecond
+	// followInterval is how often the inventory is looked at, and awaitInterval while it lacks something.
+	followInterval, awaitInterval = 200 * time.Millisecond, 25 * time.Millisecond
 	// silentTime is how long HAProxy waits to start with all certificates that a key server has, and unknownTime how long
 	// one may say nothing of an object before that is a problem.
 	silentTime  = 15 * time.Second
@@ -68,10 +69,13 @@ type mountReader struct {
 	rules map[string]string
 	// begin is when this began.
 	begin time.Time
+	// lacks says that something is awaited of the inventory, and hurry has an element when it begins to be.
+	lacks atomic.Bool
+	hurry chan struct{}
 }
 
 func newMountReader(mounts Mounts) *mountReader {
-	r := &mountReader{mounts: mounts, shown: journal.Reader[inventory.Entry]{Path: filepath.Join(mounts.CertificatesDir, inventory.File)}, rules: map[string]string{}, begin: time.Now()}
+	r := &mountReader{mounts: mounts, shown: journal.Reader[inventory.Entry]{Path: filepath.Join(mounts.CertificatesDir, inventory.File)}, rules: map[string]string{}, begin: time.Now(), hurry: make(chan struct{}, 1)}
 	r.files = mounted{
 		hasKeys: mounts.HasKeys(), certificates: map[string]certificateFile{}, users: map[string]map[string]string{}, issuers: map[string][]byte{},
 		authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}, ruleSets: map[string]string{},
@@ -80,6 +84,7 @@ func newMountReader(mounts Mounts) *mountReader {
 	if r.files.unknown = map[string]time.Time{}; !mounts.KeyServer {
 		r.files.only, r.files.unknown = &r.mounts, nil
 	}
+	r.lacks.Store(true) // all of it
 	r.look()
 	return r
 }
@@ -155,20 +160,35 @@ func (r *mountReader) follow(ctx context.Context, changed func()) {
 	if !r.mounts.HasKeys() {
 		return
 	}
-	ticker := time.NewTicker(followInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	var before os.FileInfo
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-r.hurry:
+		case <-timer.C:
+		}
+		if timer.Reset(followInterval); r.lacks.Load() {
+			timer.Reset(awaitInterval)
 		}
 		now, err := os.Stat(r.shown.Path)
 		if err == nil && (before == nil || now.Size() != before.Size() || !os.SameFile(now, before)) {
 			before = now
 			changed()
 		}
+	}
+}
+
+// await notes whether something is awaited of the inventory.
+func (r *mountReader) await(lacks bool) {
+	if before := r.lacks.Swap(lacks); before || !lacks {
+		return
+	}
+	select {
+	case r.hurry <- struct{}{}:
+	default:
 	}
 }
 

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appv1 "gateway/api/app/v1"
@@ -216,4 +218,40 @@ func TestACertificateComesBackWithTheClock(t *testing.T) {
 			t.Errorf("at %s: %+v, want %d certificates", step.clock, r.agent.inputs.material.certificates, step.want)
 		}
 	}
+}
+
+// TestFollow: the inventory is looked at often while it lacks something, and at once when it begins to.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		r := newMountReader(Mounts{CertificatesDir: dir, KeyServer: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		changed, content := make(chan struct{}), []byte{}
+		go r.follow(ctx, func() { changed <- struct{}{} })
+		seen := func() time.Duration {
+			content = append(content, '\n')
+			if err := os.WriteFile(filepath.Join(dir, inventory.File), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			<-changed
+			return time.Since(begin)
+		}
+		synctest.Wait()
+		if took := seen(); took > awaitInterval {
+			t.Errorf("what a new agent awaits was seen after %v", took)
+		}
+		r.await(false)
+		seen()
+		if took := seen(); took != followInterval {
+			t.Errorf("what nobody awaits was seen after %v", took)
+		}
+		synctest.Wait()
+		r.await(true)
+		if took := seen() + seen(); took > awaitInterval {
+			t.Errorf("what is awaited was seen after %v", took)
+		}
+	})
 }

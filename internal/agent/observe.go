@@ -243,6 +243,7 @@ func (in *inputs) observeMounts(
 		return false
 	}
 	in.material = collect(&in.table, files, namespace, now)
+	mounts.await(awaiting || in.material.unmounted != "")
 	if awaiting {
 		in.material.problems = nil // nothing is known of them yet
 	}
