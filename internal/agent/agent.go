@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -205,6 +206,7 @@ func (a *Agent) wakeUp() {
 func (a *Agent) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	isFreed := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -215,6 +217,10 @@ func (a *Agent) loop(ctx context.Context) {
 		}
 		a.probes.beat(time.Now())
 		a.pass(ctx)
+		if !isFreed && a.state.good != nil && a.probes.ready() == nil {
+			isFreed = true
+			go debug.FreeOSMemory() // a start takes a multiple of what is kept
+		}
 		interval := checkInterval
 		if !a.state.running.up || a.inputs.awaiting {
 			interval = startInterval
