@@ -226,6 +226,7 @@ func (p *plane) port(from *model.Listener) appv1.Listener {
 	}
 	if from.Filters != nil {
 		to.Filters, to.MaxRequestBytes, to.Shadow = p.filters.Filters, p.filters.MaxRequestBytes, p.filters.Shadow
+		to.Mandatory = p.filters.Mandatory
 	}
 	switch {
 	case from.TLS == nil && from.Protocol == model.ProtocolTLS:
