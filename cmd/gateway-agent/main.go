@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,6 +33,9 @@ import (
 	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
 )
+
+// garbage is how much memory may be garbage, in percent of what is kept: most of the time, nothing changes.
+const garbage = 50
 
 // options are the command line and the environment.
 type options struct {
@@ -156,6 +160,7 @@ func (o *options) check() error {
 
 // run works until ctx ends. An error says why the agent cannot work.
 func (o *options) run(ctx context.Context) error {
+	debug.SetGCPercent(garbage)
 	restConfig, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
 		return err
