@@ -230,11 +230,11 @@ func (h *hosts) burst(b *testing.B) {
 func (h *hosts) replacePod(b *testing.B) {
 	b.Helper()
 	h.rest(b)
+	one := h.startBare(b)
+	one.Stop()
 	p := h.pods[len(h.pods)-1]
 	p.keys.Kill()
 	p.empty(b)
-	one := h.startBare(b)
-	one.Stop()
 	begin := time.Now()
 	h.startPod(p)
 	ready := time.Since(begin)
