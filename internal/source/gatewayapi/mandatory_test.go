@@ -12,7 +12,7 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// TestAgentsSeeMandatoryFilters: the agents have the filters of a GatewayConfig as the operator has them: also which are
+// TestAgentsSeeMandatoryFilters: agents have the filters of a GatewayConfig as the operator has them, also which are
 // mandatory, and with which exceptions.
 func TestAgentsSeeMandatoryFilters(t *testing.T) {
 	w := &world{}
