@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -282,12 +283,13 @@ func (s *Site) OfFiles(problems []model.Problem) []model.Problem {
 // new is the youngest. parents are the kinds of parents that count, of the Gateways those that the cluster has.
 func with(live, file gatewayapi.Objects, parents []string) gatewayapi.Objects {
 	edited := map[gatewayapi.Object]metav1.Object{}
+	youngest := metav1.NewTime(time.Now().Add(24 * time.Hour)) // than any object, with whatever clock the cluster has
 	file.Each(func(kind string, object metav1.Object) {
 		isOther := kind == "Gateway" && !slices.ContainsFunc(live.Gateways, func(g *gatewayv1.Gateway) bool {
 			return g.Name == object.GetName() && g.Namespace == object.GetNamespace()
 		})
 		if !isOther && (slices.Contains(parents, kind) || !slices.Contains([]string{"GatewayClass", "Gateway", "ListenerSet", gatewayapi.KindOwn}, kind)) {
-			object.SetCreationTimestamp(metav1.Now())
+			object.SetCreationTimestamp(youngest)
 			edited[gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}] = object
 		}
 	})
