@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	// discoverInterval is how often the server looks what of the Gateway API the cluster has, and what it may read.
+	// discoverInterval is how often the server looks for kinds of the Gateway API, and for what it may read no more.
 	discoverInterval = 5 * time.Second
 	// certainty is how long the API server has to deny something until that counts: that the cluster has no ListenerSets,
 	// or that the server may not read a namespace. An API server that has just started denies what it does not know yet.

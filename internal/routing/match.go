@@ -106,8 +106,8 @@ func (t Table) Candidates(r Request) []*Rule {
 	return rules
 }
 
-// candidates returns the rules of a host up to the first that has no conditions beside the path and the method, and
-// whether there is such a one.
+// candidates returns the rules of a host up to the first one without conditions beside the path and the method. isLast
+// reports whether it has one.
 func (h *Host) candidates(r Request) (rules []*Rule, isLast bool) {
 	if r.Host != "" && !model.HostnameMatches(h.Name, r.Host) {
 		return nil, false
