@@ -1,6 +1,7 @@
 package haproxytest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -39,14 +40,22 @@ func FreePort(t testing.TB) int32 {
 	for range portsInRange {
 		port := ports.first + ports.tried%portsInRange
 		ports.tried++
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			_ = listener.Close()
+		if isFree(port) {
 			return int32(port)
 		}
 	}
 	t.Fatalf("something listens on each of the %d ports for these tests", portsInRange)
 	return 0
+}
+
+// isFree reports whether nothing listens on a port. It does not listen there itself: a process that starts meanwhile
+// has this one's sockets until it runs its program, and would hold the port.
+func isFree(port int) bool {
+	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err == nil {
+		_ = connection.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // takeRange finds a range that no other test program has.
