@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +27,8 @@ type keyAt struct {
 // excepted counts what the line of a wildcard excepts.
 type excepted struct{ names, bytes int }
 
-// limitExceptions leaves out the certificates of names that are too many for the lines of their wildcards.
+// limitExceptions leaves out the certificates of names that are too many for the lines of their wildcards: those of the
+// youngest listeners, so that no other one takes a certificate from a listener that has it.
 func (c *collector) limitExceptions(table *routing.Table) {
 	types, hasWildcard := map[string]bool{}, false
 	for _, found := range c.certificates {
@@ -50,8 +52,7 @@ func (c *collector) limitExceptions(table *routing.Table) {
 			}
 		}
 	}
-	for i := range table.Listeners {
-		listener := &table.Listeners[i]
+	for _, listener := range byAge(table) {
 		kept := c.certificates[listener.Name]
 		for _, certificate := range kept {
 			if wildcard := tooMany(listener.Port, certificate, types, has, wildcards); wildcard != "" {
@@ -64,6 +65,18 @@ func (c *collector) limitExceptions(table *routing.Table) {
 			delete(c.certificates, listener.Name)
 		}
 	}
+}
+
+// byAge returns the listeners of a table, the oldest first.
+func byAge(table *routing.Table) []*routing.Listener {
+	all := make([]*routing.Listener, len(table.Listeners))
+	for i := range table.Listeners {
+		all[i] = &table.Listeners[i]
+	}
+	slices.SortFunc(all, func(a, b *routing.Listener) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // tooMany adds the names of a certificate to those that wildcards except. It returns a wildcard with too many.

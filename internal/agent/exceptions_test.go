@@ -12,7 +12,7 @@ import (
 
 // TestNamesBelowAWildcardOfAnotherType: of 2,000 RSA certificates for names below an ECDSA wildcard, as many are served
 // as HAProxy can read exceptions of the wildcard's line. The others are named, and the wildcard goes on. Names with an
-// ECDSA certificate, too, do not count, nor do those of other ports.
+// ECDSA certificate, too, do not count, nor do those of other ports. The oldest is served, whatever its name.
 func TestNamesBelowAWildcardOfAnotherType(t *testing.T) {
 	c := collector{material: material{certificates: map[string][]render.Certificate{}}}
 	table := routing.Table{}
@@ -25,6 +25,12 @@ func TestNamesBelowAWildcardOfAnotherType(t *testing.T) {
 	add("wild", 443, "*.apps.example.com", "ECDSA")
 	for i := range 2000 {
 		add(fmt.Sprint("rsa-", i), 443, fmt.Sprintf("n%d.apps.example.com", i), "RSA")
+	}
+	add("old", 443, "zz-old.apps.example.com", "RSA")
+	for i := range table.Listeners {
+		if one := &table.Listeners[i]; one.Name != "old" {
+			one.Since = 7
+		}
 	}
 	add("both", 443, "zz.apps.example.com", "RSA", "ECDSA")
 	add("elsewhere", 8443, "zz.apps.example.com", "RSA")
@@ -42,7 +48,7 @@ func TestNamesBelowAWildcardOfAnotherType(t *testing.T) {
 	if len(c.problems) != 2000-served || !strings.Contains(c.problems[0].Message, "*.apps.example.com") {
 		t.Errorf("%d names are not served, and there are %d problems, such as %+v", 2000-served, len(c.problems), c.problems[0])
 	}
-	for _, name := range []string{"wild", "both", "elsewhere"} {
+	for _, name := range []string{"wild", "old", "both", "elsewhere"} {
 		if c.certificates[name] == nil {
 			t.Errorf("listener %s has no certificate", name)
 		}

@@ -106,6 +106,8 @@ type Listener struct {
 	Protocol string
 	// Hostname is exact, a wildcard ("*.example.com"), or "" for every host.
 	Hostname string
+	// Since is when the ListenerSet was made that it is of, in Unix seconds: older ones come first. 0: it is of a Gateway.
+	Since int64
 	// ProxyProtocol says that connections begin with a PROXY protocol header.
 	ProxyProtocol bool
 	// TLS is how the listener terminates TLS; nil if it does not: with protocol TLS, it passes TLS through.

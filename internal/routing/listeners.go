@@ -27,7 +27,7 @@ func (c *Compiler) changesOf(gateway *model.Gateway) changedListeners {
 		}
 		isMoved := before == nil || before.Port != now.Port || before.Hostname != now.Hostname ||
 			before.Filters != now.Filters && !reflect.DeepEqual(before.Filters, now.Filters)
-		isOther := isMoved || before.Protocol != now.Protocol || before.ProxyProtocol != now.ProxyProtocol ||
+		isOther := isMoved || before.Protocol != now.Protocol || before.Since != now.Since || before.ProxyProtocol != now.ProxyProtocol ||
 			before.TLS != now.TLS && !reflect.DeepEqual(before.TLS, now.TLS)
 		if isOther {
 			changes.now[now.Name] = now
@@ -188,7 +188,7 @@ func (c *Compiler) find(listener *model.Listener) (int, bool) {
 
 func newListener(from *model.Listener) Listener {
 	return Listener{
-		Name: from.Name, Title: from.Title, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname,
+		Name: from.Name, Title: from.Title, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname, Since: from.Since,
 		ProxyProtocol: from.ProxyProtocol, TLS: from.TLS,
 	}
 }

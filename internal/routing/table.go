@@ -61,6 +61,7 @@ type Listener struct {
 	Port          int32
 	Protocol      string
 	Hostname      string
+	Since         int64
 	ProxyProtocol bool
 	TLS           *TLS
 	// Hosts are by their HostKey.

@@ -40,6 +40,8 @@ type listener struct {
 	reports []Object
 	// made is what the model has of it, nil if it is not served.
 	made *model.Listener
+	// since is when the ListenerSet was made that it is of.
+	since int64
 	// plane is its data plane, and order its place there.
 	plane *plane
 	order int
@@ -336,7 +338,7 @@ func (p *plane) addListener(l *listener, maxCertificates int) {
 		}
 	}
 	l.made = &model.Listener{
-		Origin: l.owner, Name: l.name, Title: l.title(), Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
+		Origin: l.owner, Name: l.name, Title: l.title(), Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), Since: l.since, TLS: l.tls, ProxyProtocol: p.proxyProtocol != "",
 	}
 }
 

@@ -34,7 +34,9 @@ func (t *translator) newSet(set *gatewayv1.ListenerSet) *parent {
 	plane := gateway.plane
 	p := &parent{Parent: SetParent(set.Namespace, set.Name), plane: plane, set: set, allowed: t.allowsSet(plane.gateway, set)}
 	for _, entry := range set.Spec.Listeners {
-		p.listeners = append(p.listeners, t.newListener(gatewayv1.Listener(entry), origin(kindListenerSet, set), plane))
+		l := t.newListener(gatewayv1.Listener(entry), origin(kindListenerSet, set), plane)
+		l.since = max(1, set.CreationTimestamp.Unix()) // in files, it has none
+		p.listeners = append(p.listeners, l)
 	}
 	if p.allowed {
 		t.refuseSet(p)

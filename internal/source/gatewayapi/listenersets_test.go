@@ -191,3 +191,22 @@ func TestSetsChangeOneByOne(t *testing.T) { //nolint:funlen // one story
 		})
 	}
 }
+
+// TestListenersAreAsOldAsTheirSet: what is bounded goes to older ones first.
+func TestListenersAreAsOldAsTheirSet(t *testing.T) {
+	t.Parallel()
+	objects := withSets(2)
+	objects.ListenerSets[0].CreationTimestamp = metav1.Unix(5, 0)
+	for _, plane := range gatewayapi.Translate(objects).Planes {
+		for i := range plane.Listeners {
+			of := plane.Listeners[i]
+			want := map[string]int64{"Gateway": 0, "ListenerSet": 1}[of.Origin.Kind]
+			if of.Origin.Name == objects.ListenerSets[0].Name && want > 0 {
+				want = 5
+			}
+			if of.Since != want {
+				t.Errorf("listener %s of %s %s is of %d, want %d", of.Name, of.Origin.Kind, of.Origin.Name, of.Since, want)
+			}
+		}
+	}
+}
