@@ -19,6 +19,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
+	"gateway/internal/cputime"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/safely"
@@ -27,7 +28,7 @@ import (
 
 const (
 	// interval is the time between two looks, while changes keep coming. With many routes it is pauseFactor times as long
-	// as the look before took: the operator uses a fifth of a core at most, however often routes change. The first looks
+	// as a core worked on the look before: the operator uses a fifth of a core at most, however often routes change. The first looks
 	// after a while follow each other at once, as long as their pauses do not add up to more than patience: an edit, and
 	// the reports of several pods that run it.
 	interval    = 100 * time.Millisecond
@@ -198,7 +199,11 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		return true
 	}
 	tasks := c.drain(first)
-	err := safely.Within(ctx, syncTimeout, func(ctx context.Context) error { return c.sync(ctx, tasks) })
+	var err error
+	used := cputime.Of(func() {
+		err = safely.Within(ctx, syncTimeout, func(ctx context.Context) error { return c.sync(ctx, tasks) })
+	})
+	c.pause = max(interval, pauseFactor*used)
 	for _, task := range tasks {
 		if c.queue.Done(task); err == nil {
 			c.queue.Forget(task)
@@ -215,7 +220,6 @@ func (c *Controller) processNext(ctx context.Context) bool {
 
 // sync makes everything as it should be that the tasks matter to. Statuses are written by other goroutines.
 func (c *Controller) sync(ctx context.Context, tasks []task) error {
-	begin := time.Now()
 	wanted := c.evaluateChanged(ctx, tasks)
 	c.isIncomplete = true
 	if wanted == nil {
@@ -227,13 +231,10 @@ func (c *Controller) sync(ctx context.Context, tasks []task) error {
 			return err
 		}
 	}
-	applying := time.Now()
 	err := c.apply(ctx, wanted)
 	c.noteRefused(wanted)
-	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
 	c.writeStatuses(wanted)
 	c.isIncomplete = false
-	c.pause = max(interval, pauseFactor*(time.Since(begin)-c.seen.reading))
 	return errors.Join(err, c.seen.readErr)
 }
 

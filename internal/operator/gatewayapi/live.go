@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -132,9 +131,7 @@ func (o *observed) liveNow(parent source.Parent) status.Live {
 	if ok {
 		return live
 	}
-	begin := time.Now()
 	slices, reports, err := children.ListProxies(o.ctx, o.controller.Kube, o.controller.Gateways, o.own[parent])
-	o.reading += time.Since(begin)
 	if err != nil {
 		o.readErr = errors.Join(o.readErr, err)
 	} else {

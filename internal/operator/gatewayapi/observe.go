@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -53,11 +52,10 @@ type now struct {
 	look          map[source.Object]bool
 	otherBindings bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
-	// it could not be asked, and reading how long the answers took.
+	// it could not be asked.
 	ctx     context.Context //nolint:containedctx // that of the sync
 	read    map[source.Parent]status.Live
 	readErr error
-	reading time.Duration
 }
 
 // version is a generation of an object.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/cputime"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/safely"
@@ -31,7 +32,7 @@ const (
 	fieldManager = "gateway-operator-ingress"
 
 	// interval is the least time between two looks at everything. With many Ingresses, it is pauseFactor times as long as
-	// the look before took: the operator uses a fifth of a core at most.
+	// a core worked on the look before: the operator uses a fifth of a core at most.
 	interval    = 100 * time.Millisecond
 	pauseFactor = 4
 	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry.
@@ -175,7 +176,9 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	if !c.isReady() { // Fill adds the key
 		return true
 	}
-	switch err := safely.Within(ctx, syncTimeout, c.sync); {
+	var err error
+	c.pause = max(interval, pauseFactor*cputime.Of(func() { err = safely.Within(ctx, syncTimeout, c.sync) }))
+	switch {
 	case err == nil:
 		c.queue.Forget(key)
 	case ctx.Err() == nil:
@@ -189,18 +192,14 @@ func (c *Controller) processNext(ctx context.Context) bool {
 
 // sync makes everything as it should be.
 func (c *Controller) sync(ctx context.Context) error {
-	begin := time.Now()
 	if now := c.now(); now.Sub(c.forgotten) >= resync {
 		c.taken, c.refused, c.forgotten = map[source.Subject]bool{}, map[source.Subject]refusal{}, now
 		c.queue.AddAfter(everything, resync)
 	}
 	seen := c.observe()
 	wanted := c.evaluate(seen)
-	applying := time.Now()
 	err := errors.Join(c.apply(ctx, wanted), c.cleanUp(ctx, wanted), c.writeStatuses(ctx, seen, wanted))
-	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
 	c.tell(seen, wanted)
-	c.pause = max(interval, pauseFactor*time.Since(begin))
 	return err
 }
 
