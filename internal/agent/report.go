@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +25,7 @@ import (
 )
 
 const (
-	// fieldManager owns the fields of a GatewayProxy.
+	// fieldManager is what the agent is called where it writes a GatewayProxy.
 	fieldManager  = "gateway-agent"
 	reportTimeout = 5 * time.Second
 	// A report that was not taken in is tried again after firstReportRetry, and then ever more slowly, but at least every
@@ -154,7 +155,7 @@ func (r *reporter) sync(ctx context.Context) error {
 	if wait := r.wait(wanted); wait > 0 {
 		r.queue.AddAfter(r.pod, wait)
 	} else {
-		if err := r.apply(ctx, wanted.GatewayProxyStatus); err != nil {
+		if err := r.write(ctx, wanted.GatewayProxyStatus); err != nil {
 			return err
 		}
 		r.written, r.writtenAt = wanted, r.clock.Now()
@@ -181,49 +182,61 @@ func (r *reporter) wait(wanted report) time.Duration {
 	return wait
 }
 
-// apply writes the report to the GatewayProxy. Of that, the API server takes the status alone, or all but the status.
-func (r *reporter) apply(ctx context.Context, wanted appv1.GatewayProxyStatus) error {
-	proxy, err := json.Marshal(&appv1.GatewayProxy{
-		TypeMeta: metav1.TypeMeta{APIVersion: appv1.SchemeGroupVersion.String(), Kind: "GatewayProxy"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.namespace, Name: r.pod, Labels: map[string]string{proxypod.LabelGateway: r.gateway},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: r.pod, UID: r.podUID}},
-		},
-		Status: wanted,
-	})
-	if err != nil {
-		return fmt.Errorf("failed to write GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
-	}
+// write writes the report to the GatewayProxy. Of that, the API server takes the status alone, or all but the status.
+func (r *reporter) write(ctx context.Context, wanted appv1.GatewayProxyStatus) error {
 	if r.madeAt.IsZero() {
-		if err := r.patch(ctx, proxy); err != nil {
+		if err := r.make(ctx); err != nil {
 			return err
 		}
-		r.madeAt = r.clock.Now()
 	}
-	if err := r.patch(ctx, proxy, "status"); err != nil {
+	report := []map[string]any{{"op": "add", "path": "/status", "value": wanted}} // in place of what is there
+	if err := r.patch(ctx, types.JSONPatchType, report, "status"); err != nil {
 		r.madeAt = time.Time{} // somebody may have deleted it
 		return err
 	}
 	if r.clock.Since(r.madeAt) < renewInterval {
 		return nil
 	}
-	err = r.patch(ctx, proxy)
+	return r.make(ctx)
+}
+
+// make makes the GatewayProxy as it should be, but for its status. The API server is not to note who set which fields
+// of it: that would take as much time as the rest of a report.
+func (r *reporter) make(ctx context.Context) error {
+	proxy := &appv1.GatewayProxy{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.namespace, Name: r.pod, Labels: map[string]string{proxypod.LabelGateway: r.gateway},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: r.pod, UID: r.podUID}},
+	}}
+	wanted := map[string]any{"metadata": map[string]any{
+		"labels": proxy.Labels, "ownerReferences": proxy.OwnerReferences, "managedFields": []any{map[string]any{}},
+	}}
+	err := r.patch(ctx, types.MergePatchType, wanted)
+	if apierrors.IsNotFound(err) {
+		_, err = r.gateways.AppV1().GatewayProxies(r.namespace).Create(ctx, proxy, metav1.CreateOptions{FieldManager: fieldManager})
+		if err != nil {
+			return fmt.Errorf("failed to create GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
+		}
+		err = r.patch(ctx, types.MergePatchType, wanted)
+	}
 	if err == nil {
 		r.madeAt = r.clock.Now()
 	}
 	return err
 }
 
-// patch applies the GatewayProxy, or a subresource of it.
-func (r *reporter) patch(ctx context.Context, proxy []byte, subresources ...string) error {
-	options := metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
-	_, err := r.gateways.AppV1().GatewayProxies(r.namespace).Patch(ctx, r.pod, types.ApplyPatchType, proxy, options, subresources...)
+// patch changes the GatewayProxy, or a subresource of it.
+func (r *reporter) patch(ctx context.Context, kind types.PatchType, patch any, subresources ...string) error {
+	text, err := json.Marshal(patch)
+	if err == nil {
+		options := metav1.PatchOptions{FieldManager: fieldManager}
+		_, err = r.gateways.AppV1().GatewayProxies(r.namespace).Patch(ctx, r.pod, kind, text, options, subresources...)
+	}
 	what := "GatewayProxy"
 	if len(subresources) > 0 {
 		what = "the status of GatewayProxy"
 	}
 	if err != nil {
-		return fmt.Errorf("failed to apply %s %s/%s: %w", what, r.namespace, r.pod, err)
+		return fmt.Errorf("failed to write %s %s/%s: %w", what, r.namespace, r.pod, err)
 	}
 	return nil
 }

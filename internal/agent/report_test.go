@@ -101,6 +101,41 @@ func TestReportIsAnObjectOfThePod(t *testing.T) {
 	}
 }
 
+// TestAReportIsOneSmallRequest: each pod makes one for each edit. To apply it would take the API server twice the time:
+// the fields that a manager owns are compared and written each time, and the text is parsed as YAML.
+func TestAReportIsOneSmallRequest(t *testing.T) {
+	r := newReporting(t, never)
+	r.reporter.set(reportOf("uid-1", 1), 0, false)
+	r.expectReport(1, "")
+	made := slices.ContainsFunc(r.gateways.Actions(), func(action clienttesting.Action) bool {
+		patch, ok := action.(clienttesting.PatchAction)
+		return ok && strings.Contains(string(patch.GetPatch()), `"managedFields":[{}]`)
+	})
+	if !made {
+		t.Error("the API server keeps a record of who set what")
+	}
+	r.gateways.ClearActions()
+	problem := newProblem("https", kindSecret, namespace, "tls", "it is bad")
+	r.reporter.set(reportOf("uid-1", 2, problem), 0, false)
+	r.expectReport(2, "")
+	r.reporter.set(reportOf("uid-1", 3), 0, false) // what is not there any more goes
+	r.expectReport(3, "")
+	var writes []string
+	for _, action := range r.gateways.Actions() {
+		if patch, ok := action.(clienttesting.PatchAction); ok {
+			writes = append(writes, fmt.Sprintf("%s %s", patch.GetPatchType(), patch.GetSubresource()))
+		}
+	}
+	if want := []string{"application/json-patch+json status", "application/json-patch+json status"}; !slices.Equal(writes, want) {
+		t.Errorf("the requests are %q, want %q", writes, want)
+	}
+	got, err := r.reported()
+	r.must(err)
+	if len(got.Problems) > 0 {
+		t.Errorf("there are problems left: %+v", got.Problems)
+	}
+}
+
 // TestReportsAreSpacedOut: the first changes are reported at once, and those that follow within a second.
 func TestReportsAreSpacedOut(t *testing.T) {
 	r := newReporting(t, never)
@@ -185,7 +220,10 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	r.reporter.set(reportOf("uid-1", 3, problems...), 0, false)
 	r.eventually("it is written", func() error {
 		r.clock.Step(lastReportRetry)
-		_, err := r.reported()
+		got, err := r.reported()
+		if err == nil && got.ObservedGeneration != 3 {
+			err = fmt.Errorf("it is %+v", got)
+		}
 		return err
 	})
 	got, err := r.reported()
