@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -39,6 +40,7 @@ const garbage = 50
 
 // options are the command line and the environment.
 type options struct {
+	stop               bool
 	gateway            string
 	kubeconfig, master string
 	configDir, runDir  string
@@ -72,6 +74,7 @@ const usage = "gateway-agent makes the HAProxy beside it run by one Gateway. The
 	"connections on to the pod, $HOST_IPS are the addresses of the node, and $POD_IPS those of the pod."
 
 func (o *options) flags(flags *flag.FlagSet) {
+	flags.BoolVar(&o.stop, "stop", false, "tell the gateway-agent that this container runs that the pod is to stop, and exit")
 	flags.StringVar(&o.gateway, "gateway", "", "`name` of the Gateway to run by, in $POD_NAMESPACE")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`. "+
 		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
@@ -99,7 +102,7 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("users", "`name` of a Secret with users, API keys or keys of sessions that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
-	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
+	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /servingz, /readyz and /metrics")
 }
 
 func appendTo(names *[]string) func(string) error {
@@ -138,6 +141,8 @@ var hapathPattern = regexp.MustCompile(`^/[A-Za-z0-9/._-]*$`)
 
 func (o *options) check() error {
 	switch {
+	case o.stop:
+		return nil
 	case o.gateway == "":
 		return errors.New("-gateway is missing: the name of the Gateway to run by")
 	case o.pod == "":
@@ -160,6 +165,11 @@ func (o *options) check() error {
 
 // run works until ctx ends. An error says why the agent cannot work.
 func (o *options) run(ctx context.Context) error {
+	if o.stop {
+		return syscall.Kill(1, syscall.SIGUSR1)
+	}
+	stopping := make(chan os.Signal, 1)
+	signal.Notify(stopping, syscall.SIGUSR1)
 	debug.SetGCPercent(garbage)
 	restConfig, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
@@ -183,6 +193,7 @@ func (o *options) run(ctx context.Context) error {
 		Bind:          bind(),
 		Mounts:        o.mounts,
 		HealthAddress: o.healthAddress,
+		Stopping:      stopping,
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -75,8 +76,10 @@ type Options struct {
 	Mounts Mounts
 	// LocalKeys lets the keys of tokens come from this machine, as they do in a try.
 	LocalKeys bool
-	// HealthAddress is where /startupz, /healthz, /readyz and /metrics are served.
+	// HealthAddress is where /startupz, /healthz, /servingz, /readyz and /metrics are served.
 	HealthAddress string
+	// Stopping yields something when the pod is to stop. nil: the agent is not told.
+	Stopping <-chan os.Signal
 }
 
 // Agent keeps one HAProxy up to date with one Gateway.
@@ -183,6 +186,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	working.Go(func() { a.tracer.Run(ctx) })
 	working.Go(func() { a.source.Run(ctx, a.changed) })
 	working.Go(func() { a.mounts.follow(ctx, a.wakeUp) })
+	working.Go(func() { a.awaitStop(ctx) })
 	logging.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
@@ -237,6 +241,7 @@ func (a *Agent) pass(ctx context.Context) {
 	waited := a.delay.observe(a.state.running.worker.PID != 0)
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
+	a.announceStop(ctx)
 	observed := a.observe(ctx, time.Now())
 	a.tracer.Update(a.inputs.table)
 	if observed {

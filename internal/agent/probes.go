@@ -27,8 +27,8 @@ type probes struct {
 	// served says that this pod was up to date once: it counts as ready from then on, as the last good configuration is
 	// better than none.
 	served bool
-	// up reports whether HAProxy answers.
-	up bool
+	// up reports whether HAProxy answers, and stopping whether the pod was told to stop.
+	up, stopping bool
 	// live is what HAProxy runs, of generation 0 if that is not known. confirmed is what the Gateway was when the API
 	// server had taken in a report; its generation is 0 before that.
 	live, confirmed gatewayVersion
@@ -100,8 +100,32 @@ func (p *probes) alive(now time.Time) error {
 	return nil
 }
 
-// ready is nil when HAProxy serves the Gateway.
+// stop notes that the pod was told to stop.
+func (p *probes) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+}
+
+// ready is nil when HAProxy serves the Gateway, and the pod was not told to stop.
 func (p *probes) ready() error {
+	if err := p.serving(); err != nil {
+		return err
+	}
+	if p.isStopping() {
+		return errors.New("the pod is to stop")
+	}
+	return nil
+}
+
+func (p *probes) isStopping() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stopping
+}
+
+// serving is nil when HAProxy serves the Gateway. A pod that is to stop serves until it stops.
+func (p *probes) serving() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -118,6 +142,7 @@ func (p *probes) checks() map[string]health.Check {
 	return map[string]health.Check{
 		"/startupz": func(*http.Request) error { return p.started() },
 		"/healthz":  func(*http.Request) error { return p.alive(time.Now()) },
+		"/servingz": func(*http.Request) error { return p.serving() },
 		"/readyz":   func(*http.Request) error { return p.ready() },
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -82,4 +83,21 @@ func TestHealthAnswers(t *testing.T) {
 	h.beat(time.Now().Add(-2 * stuckAfter))
 	expect("/healthz", http.StatusServiceUnavailable)
 	expect("/metrics", http.StatusOK)
+}
+
+// TestAPodThatIsToStopServesAndIsNotReady: kube-proxy goes on sending connections to pods that serve, if a node has no
+// others. Load balancers that ask are to notice at once.
+func TestAPodThatIsToStopServesAndIsNotReady(t *testing.T) {
+	h := newProbes("", true)
+	h.observe(true, "", 0)
+	if err := errors.Join(h.serving(), h.ready()); err != nil {
+		t.Error(err)
+	}
+	h.stop()
+	if err := h.serving(); err != nil {
+		t.Error(err)
+	}
+	if h.ready() == nil {
+		t.Error("the pod is ready though it is to stop")
+	}
 }

@@ -81,6 +81,8 @@ type running struct {
 	draining map[backendServer]bool
 	// pods are the ids that it was told of the pods whose requests count together; "" if that was not yet.
 	pods string
+	// closing is the worker that was told that the pod is to stop.
+	closing runtime.Process
 	// reloaded is when HAProxy was last made to reload; zero if it got a part then.
 	reloaded time.Time
 	// live is the version that the worker answers by. unmounted names something that is left out of it because it is not

@@ -302,6 +302,13 @@ type PodsSpec struct {
 	// +optional
 	HostPorts bool `json:"hostPorts,omitempty"`
 
+	// How long a pod that is to stop goes on accepting connections, until whatever sends them has noticed: 10s if there is
+	// none here, which is for Services. Load balancers that know the pods by themselves may need minutes. Meanwhile the
+	// pod closes HTTP/1.1 connections after their next answer. Then it accepts none, and spec.drainTimeout begins.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="stopDelay must be between 1s and 1h"
+	StopDelay Duration `json:"stopDelay,omitempty"`
+
 	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself:
 	// app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and
 	// /managed-by. A Service that selects its pods by such a label alone gets these, too.

@@ -23,6 +23,9 @@ const (
 	// PodIDSize is how many bytes a pod's id has.
 	PodIDSize = 12
 
+	// StopVariable is a variable of the process that is true once the pod is to stop.
+	StopVariable = "proc.stopping"
+
 	peerPrefix = "pod-"
 )
 

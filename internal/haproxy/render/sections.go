@@ -402,7 +402,7 @@ func (r *Renderer) filterLines() []ir.Line {
 		"http-request allow unless { var(txn.filters) -m found }",
 		"http-response allow unless { var(txn.filters) -m found }",
 	)
-	var after []string
+	after := []string{"http-after-response set-header Connection close if { var(" + ir.StopVariable + ") -m bool } !{ status 101 }"}
 	if hasTLS(r.in.Table) {
 		value := "var(txn.listener),map_str(" + r.in.Paths.Map(ir.HSTSFile) + ")"
 		after = append(after, `http-after-response set-header Strict-Transport-Security "%[`+value+`,url_dec]" if { `+value+" -m found }")

@@ -249,6 +249,14 @@ func (w *Worker) delete(ctx context.Context, name string) error {
 	}
 }
 
+// AnnounceStop makes the worker close HTTP/1.1 connections after their next answer.
+func (w *Worker) AnnounceStop(ctx context.Context) error {
+	if err := w.expectSilence(ctx, "experimental-mode on; set var "+ir.StopVariable+" bool(true)\n"); err != nil {
+		return fmt.Errorf("failed to set %s: %w", ir.StopVariable, err)
+	}
+	return nil
+}
+
 // expectSilence sends a command that HAProxy answers with an empty line when it is done.
 func (w *Worker) expectSilence(ctx context.Context, command string) error {
 	reply, err := w.exchange(ctx, command)

@@ -115,9 +115,10 @@ func firewall(mounted content, options Options) []*corev1ac.ContainerApplyConfig
 }
 
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once
-// /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
-// and no key, which HAProxy's container does. It has no limit of memory, since it takes what its Gateway takes; if a
-// LimitRange sets one, Go knows it.
+// /startupz reports a configuration, and stops after it: kubelet tells it at once that the pod is to stop. A pod stays
+// ready to kubelet meanwhile, since kube-proxy sends connections to pods that stop and serve if a node has no others.
+// It holds the API token, which HAProxy's container does not, and no key, which HAProxy's container does. It has no
+// limit of memory, since it takes what its Gateway takes; if a LimitRange sets one, Go knows it.
 func agent(gateway *appv1.Gateway, mounted content, options Options) *corev1ac.ContainerApplyConfiguration {
 	return sidecar(agentContainer, "/gateway-agent", options, "-gateway="+gateway.Name).
 		WithArgs(mountArgs(mounted)...).
@@ -129,9 +130,11 @@ func agent(gateway *appv1.Gateway, mounted content, options Options) *corev1ac.C
 		WithPorts(containerPort("agent", proxypod.HealthPort)).
 		WithResources(sidecarResources("10m", "32Mi", "")).
 		WithStartupProbe(probe("/startupz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
-		WithReadinessProbe(probe("/readyz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
+		WithReadinessProbe(probe("/servingz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
 		WithLivenessProbe(probe("/healthz", proxypod.HealthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).
+		WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
+			WithExec(corev1ac.ExecAction().WithCommand("/gateway-agent", "-stop")))).
 		WithVolumeMounts(
 			mount(configVolume, configDir),
 			mount(runVolume, runDir),
@@ -165,7 +168,7 @@ func haproxy(gateway *appv1.Gateway, mounted content, image string) *corev1ac.Co
 		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).
 		WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
-			WithSleep(corev1ac.SleepAction().WithSeconds(endpointsGoneSeconds)))).
+			WithSleep(corev1ac.SleepAction().WithSeconds(stopDelay(gateway))))).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(configVolume, configDir).WithReadOnly(true),

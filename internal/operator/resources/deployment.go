@@ -2,6 +2,7 @@ package resources
 
 import (
 	"math"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,10 +24,6 @@ const (
 
 	// endSeconds is how long a pod has to end once its connections have been closed.
 	endSeconds = 15
-
-	// endpointsGoneSeconds is how long a stopping pod goes on accepting connections, until every node knows that it is no
-	// endpoint any more.
-	endpointsGoneSeconds = 10
 
 	// oldRevisions is how many rollouts can be inspected afterwards. Nothing rolls back to them: the operator would undo
 	// it.
@@ -136,11 +133,15 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 	return spec
 }
 
-// terminationGrace is in seconds. A pod without connections ends at once.
+// terminationGrace is in seconds. A pod without connections ends after the stopDelay.
 func terminationGrace(gateway *appv1.Gateway) int64 {
-	drain := source.DrainTimeout(&gateway.Spec)
-	return endpointsGoneSeconds + int64(math.Ceil(drain.Seconds())) + endSeconds
+	return stopDelay(gateway) + seconds(source.DrainTimeout(&gateway.Spec)) + endSeconds
 }
+
+// stopDelay is in seconds.
+func stopDelay(gateway *appv1.Gateway) int64 { return seconds(source.StopDelay(&gateway.Spec)) }
+
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 
 // tokenSources are what kubelet would mount into every container by default.
 func tokenSources() *corev1ac.ProjectedVolumeSourceApplyConfiguration {

@@ -22,6 +22,9 @@ const (
 	defaultErrorType      = "text/html; charset=utf-8"
 )
 
+// defaultStopDelay is how long every node may take to learn that a pod is no endpoint any more.
+const defaultStopDelay = 10 * time.Second
+
 // Translate returns the model of a Gateway.
 func Translate(gateway *appv1.Gateway) *model.Gateway {
 	t := newTranslator(gateway)
@@ -38,6 +41,11 @@ func Translate(gateway *appv1.Gateway) *model.Gateway {
 // DrainTimeout returns how long connections may keep an old process of a Gateway from ending.
 func DrainTimeout(spec *appv1.GatewaySpec) time.Duration {
 	return cmp.Or(duration(spec.DrainTimeout), defaultDrainTimeout)
+}
+
+// StopDelay returns how long a pod of a Gateway that is to stop goes on accepting connections.
+func StopDelay(spec *appv1.GatewaySpec) time.Duration {
+	return cmp.Or(duration(spec.Pods.StopDelay), defaultStopDelay)
 }
 
 // translator makes a model of a Gateway.

@@ -36,7 +36,8 @@ var Flags = []Flag{
 	{"http-port https-port default-server-port", "listeners have the ports 80 and 443, whatever ports the pods have", false},
 	{"health-check-path", "set the key health-check-path of the ConfigMap if load balancers ask nginx for this path, or for /healthz", true},
 	{"health-check-timeout healthz-host healthz-port", "pods of proxies have probes of their own", false},
-	{"shutdown-grace-period post-shutdown-grace-period", "drainTimeout of the GatewayConfig", false},
+	{"shutdown-grace-period", "pods.stopDelay of the GatewayConfig", true},
+	{"post-shutdown-grace-period", "drainTimeout of the GatewayConfig", false},
 	{"maxmind-edition-ids maxmind-license-key maxmind-mirror maxmind-retries-count maxmind-retries-timeout", "there is no database of addresses", true},
 	{
 		"enable-metrics exclude-socket-metrics metrics-per-host metrics-per-undefined-host report-status-classes monitor-max-batch-size bucket-factor max-buckets " +

@@ -26,6 +26,7 @@ func (g *generator) repair(spec object) {
 		g.repairBackend(backend)
 	}
 	g.repairDuration(spec, "drainTimeout")
+	g.repairDuration(at(spec, "pods"), "stopDelay")
 	repairErrorPages(spec)
 	g.shareBackends(spec)
 }

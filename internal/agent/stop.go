@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"context"
+
+	"gateway/internal/logging"
+)
+
+// awaitStop waits until the pod is to stop: HAProxy is told to, later, by kubelet.
+func (a *Agent) awaitStop(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-a.options.Stopping:
+		logging.Infof("The pod is to stop")
+		a.probes.stop()
+		a.wakeUp()
+	}
+}
+
+// announceStop tells HAProxy's worker that the pod is to stop, so that clients move on to other pods while this one
+// still takes connections. A worker that was not told loses nothing by it: it moves them when it stops.
+func (a *Agent) announceStop(ctx context.Context) {
+	r := &a.state.running
+	if !r.up || r.closing == r.worker || !a.probes.isStopping() {
+		return
+	}
+	if err := a.worker.AnnounceStop(ctx); err != nil {
+		logging.Warningf("HAProxy does not close connections yet: %v", err)
+		return
+	}
+	r.closing = r.worker
+}
