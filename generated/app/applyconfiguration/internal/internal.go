@@ -1702,6 +1702,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.PodResources
       default: {}
+    - name: stopDelay
+      type:
+        scalar: string
     - name: tolerations
       type:
         list:

@@ -25,6 +25,10 @@ type PodsSpecApplyConfiguration struct {
 	// administrator has to allow the ports. The Pod Security Standards baseline and restricted forbid it: the namespace
 	// needs privileged. A new port of a listener replaces the pods.
 	HostPorts *bool `json:"hostPorts,omitempty"`
+	// How long a pod that is to stop goes on accepting connections, until whatever sends them has noticed: 10s if there is
+	// none here, which is for Services. Load balancers that know the pods by themselves may need minutes. Meanwhile the
+	// pod closes HTTP/1.1 connections after their next answer. Then it accepts none, and spec.drainTimeout begins.
+	StopDelay *appv1.Duration `json:"stopDelay,omitempty"`
 	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself:
 	// app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and
 	// /managed-by. A Service that selects its pods by such a label alone gets these, too.
@@ -68,6 +72,14 @@ func (b *PodsSpecApplyConfiguration) WithKind(value appv1.PodsKind) *PodsSpecApp
 // If called multiple times, the HostPorts field is set to the value of the last call.
 func (b *PodsSpecApplyConfiguration) WithHostPorts(value bool) *PodsSpecApplyConfiguration {
 	b.HostPorts = &value
+	return b
+}
+
+// WithStopDelay sets the StopDelay field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StopDelay field is set to the value of the last call.
+func (b *PodsSpecApplyConfiguration) WithStopDelay(value appv1.Duration) *PodsSpecApplyConfiguration {
+	b.StopDelay = &value
 	return b
 }
 
