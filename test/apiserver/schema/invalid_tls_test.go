@@ -196,9 +196,9 @@ var invalidBackends = []refusal{
 	{"too much time to drain", "", http + ", drainTimeout: 61m}",
 		[]string{"spec.drainTimeout: Invalid value: \"61m\": drainTimeout must be between 1s and 1h"}},
 
-	{"no time at all before a pod stops", "", http + ", pods: {stopDelay: 0s}",
+	{"no time at all before a pod stops", "", http + ", pods: {stopDelay: 0s}}",
 		[]string{"spec.pods.stopDelay: Invalid value: \"0s\": stopDelay must be between 1s and 1h"}},
-	{"too much time before a pod stops", "", http + ", pods: {stopDelay: 61m}",
+	{"too much time before a pod stops", "", http + ", pods: {stopDelay: 61m}}",
 		[]string{"spec.pods.stopDelay: Invalid value: \"61m\": stopDelay must be between 1s and 1h"}},
 
 	{"an address as a trusted proxy", "", http + ", trustedProxies: [10.0.0.1]}",
