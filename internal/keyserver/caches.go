@@ -76,6 +76,9 @@ type caches struct {
 	absent   map[string]time.Time
 	// refused has since when the API server refuses to list something.
 	refused map[place]time.Time
+	// ends end the watches of single namespaces, and doubts are of those that may have to end.
+	ends   map[place]func()
+	doubts map[place]*doubt
 }
 
 // resources are those of the Gateway API that a cluster need not have.
@@ -89,7 +92,9 @@ func newCaches(
 	c := &caches{
 		state: state, kube: kube, routes: routesinformers.NewSharedInformerFactory(routes, 0), now: now,
 		optional: map[string]*input{}, absent: map[string]time.Time{}, refused: map[place]time.Time{},
+		ends: map[place]func(){}, doubts: map[place]*doubt{},
 	}
+	rbac := informers.NewSharedInformerFactory(kube, 0).Rbac().V1()
 	gateways := gatewayinformers.NewSharedInformerFactory(own, 0).App().V1()
 	err := errors.Join(
 		watch(c, "gateways.app.example.com", gateways.Gateways().Informer(), children.Strip, state.setOwn),
@@ -98,10 +103,11 @@ func newCaches(
 			func(namespace *corev1.Namespace, gone bool) {
 				state.setNamespace(namespace.Name, labels.Set(namespace.Labels), gone)
 			}),
-		watch(c, "rolebindings", informers.NewSharedInformerFactory(kube, 0).Rbac().V1().RoleBindings().Informer(), stripBinding,
+		watch(c, "rolebindings", rbac.RoleBindings().Informer(), stripBinding,
 			func(b *rbacv1.RoleBinding, gone bool) { state.setBinding(b, b.RoleRef, b.Subjects, gone) }),
-		watch(c, "clusterrolebindings", informers.NewSharedInformerFactory(kube, 0).Rbac().V1().ClusterRoleBindings().Informer(), stripBinding,
+		watch(c, "clusterrolebindings", rbac.ClusterRoleBindings().Informer(), stripBinding,
 			func(b *rbacv1.ClusterRoleBinding, gone bool) { state.setBinding(b, b.RoleRef, b.Subjects, gone) }),
+		c.doubtBy(rbac.RoleBindings().Informer()), c.doubtBy(rbac.ClusterRoleBindings().Informer()),
 	)
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -114,18 +120,16 @@ func newCaches(
 
 // watchObjects watches the Secrets and ConfigMaps of a namespace.
 func (c *caches) watchObjects(namespace string) error {
-	core := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithNamespace(namespace)).Core().V1()
-	secrets := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-			var selectors []fields.Selector
-			for _, one := range unused {
-				selectors = append(selectors, fields.OneTermNotEqualSelector("type", string(one)))
-			}
-			list.FieldSelector = fields.AndSelectors(selectors...).String()
-		}))
+	var types []fields.Selector
+	for _, one := range unused {
+		types = append(types, fields.OneTermNotEqualSelector("type", string(one)))
+	}
+	core := c.kube.CoreV1()
+	secrets := requests(c, place{keystream.KindSecret, namespace}, core.Secrets(namespace), fields.AndSelectors(types...))
+	configMaps := requests(c, place{keystream.KindConfigMap, namespace}, core.ConfigMaps(namespace), fields.Everything())
 	err := errors.Join(
-		watch(c, resourceSecrets, secrets.Core().V1().Secrets().Informer(), strip, c.setSecret),
-		watch(c, resourceConfigMaps, core.ConfigMaps().Informer(), strip, c.setConfigMap),
+		watch(c, resourceSecrets, cache.NewSharedIndexInformer(secrets, new(corev1.Secret), 0, nil), strip, c.setSecret),
+		watch(c, resourceConfigMaps, cache.NewSharedIndexInformer(configMaps, new(corev1.ConfigMap), 0, nil), strip, c.setConfigMap),
 	)
 	if namespace == metav1.NamespaceAll || err != nil {
 		return err
@@ -134,11 +138,9 @@ func (c *caches) watchObjects(namespace string) error {
 		input, in := c.inputs[len(c.inputs)-2+i], place{kind, namespace}
 		input.place = in
 		err = errors.Join(err, input.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-			if !apierrors.IsForbidden(err) {
+			if !c.refuse(in, err) {
 				cache.DefaultWatchErrorHandler(ctx, r, err)
-				return
 			}
-			c.refuse(in, err)
 		}))
 	}
 	return err
@@ -187,10 +189,11 @@ func (c *caches) run(ctx context.Context) {
 		go input.RunWithContext(ctx)
 	}
 	c.mu.Unlock()
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		c.discover(ctx)
+	go wait.UntilWithContext(ctx, func(context.Context) {
+		c.ask()
 		c.withdraw()
-	}, discoverInterval)
+	}, doubtInterval)
+	wait.UntilWithContext(ctx, c.discover, discoverInterval)
 }
 
 // discover starts the inputs of what the cluster has of the Gateway API by now.
@@ -240,54 +243,18 @@ func (c *caches) start(ctx context.Context, name string) error {
 	return err
 }
 
-// refuse notes that the API server refused to list something.
-func (c *caches) refuse(in place, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, known := c.refused[in]; !known {
-		c.refused[in] = c.now()
-		logging.Warningf("Trying again: %v", err)
-	}
-}
-
-// accept notes that the API server has listed something.
-func (c *caches) accept(in place) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, known := c.refused[in]; known {
-		delete(c.refused, in)
-		c.state.withdraw(in, false)
-		logging.Infof("The %ss of namespace %s may be read again", in.kind, in.namespace)
-	}
-}
-
-// withdraw has what the server may not read count as if it were not there.
-func (c *caches) withdraw() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for in, since := range c.refused {
-		if c.isCertain(since) && c.state.withdraw(in, true) {
-			logging.Warningf("The %ss of namespace %s may not be read", in.kind, in.namespace)
-		}
-	}
-}
-
-// isCertain reports whether what was denied since some time counts.
-func (c *caches) isCertain(since time.Time) bool { return c.now().Sub(since) >= certainty }
-
 // ready returns what is missing before anything can be said about objects.
 func (c *caches) ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var missing []string
 	for _, name := range resources {
-		if since, ok := c.absent[name]; c.optional[name] == nil && (!ok || !c.isCertain(since)) {
+		if since, ok := c.absent[name]; c.optional[name] == nil && (!ok || c.now().Sub(since) < certainty) {
 			missing = append(missing, name+" of the Gateway API")
 		}
 	}
 	for _, input := range c.inputs {
-		since, isRefused := c.refused[input.place]
-		if !input.synced() && (!isRefused || !c.isCertain(since)) {
+		if !input.synced() && !c.isRefused(input.place) {
 			missing = append(missing, strings.TrimSpace(input.name+" "+input.place.namespace))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	watching "k8s.io/apimachinery/pkg/watch"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -55,12 +55,19 @@ func withCluster(t *testing.T, namespaces []string, test func(c *cluster, run fu
 			c.kube.Resources = []*metav1.APIResourceList{list}
 			return false, nil, nil
 		})
-		c.kube.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			resource := action.GetResource().Resource
-			if action.GetNamespace()+"/"+resource != *c.denied.Load() {
-				return false, nil, nil
+		deny := func(action clienttesting.Action) error {
+			if resource := action.GetResource(); action.GetNamespace()+"/"+resource.Resource == *c.denied.Load() {
+				return apierrors.NewForbidden(resource.GroupResource(), "", nil)
 			}
-			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
+			return nil
+		}
+		c.kube.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			err := deny(action)
+			return err != nil, nil, err
+		})
+		c.kube.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watching.Interface, error) {
+			err := deny(action)
+			return err != nil, nil, err
 		})
 		for _, object := range objects {
 			tracker, namespace := c.kube.Tracker(), object.(metav1.Object).GetNamespace()
@@ -175,6 +182,42 @@ func TestNamespaces(t *testing.T) {
 			t.Errorf("once it may be read, missing is %q, and the pods get %q", missing, given)
 		}
 	}, secrets, shop)
+}
+
+// TestConsentIsTakenBack: what a namespace takes back by deleting a RoleBinding counts within seconds, and what it gives
+// again, too. An API server that has just started, and one RoleBinding of many, take nothing back.
+func TestConsentIsTakenBack(t *testing.T) {
+	binding := func(name, role string) string {
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {namespace: certs, name: " + name + "}\n" +
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: " + role + "}"
+	}
+	withCluster(t, []string{"web", "certs"}, func(c *cluster, run func()) {
+		run()
+		expect := func(when string, after time.Duration, want bool) {
+			missing, given := c.settle(after), c.state.given("shop")
+			if got := slices.Contains(given, "Secret/"+local("certs/granted")+" tls.crt tls.key"); missing != "" || got != want {
+				t.Errorf("%s, missing is %q, and the pods get %q", when, missing, given)
+			}
+		}
+		remove := func(name string) {
+			must(t, c.kube.RbacV1().RoleBindings("certs").Delete(t.Context(), name, metav1.DeleteOptions{}))
+		}
+		const soon = 5 * time.Second
+		expect("at first", soon, true)
+		remove("other")
+		expect("with another RoleBinding gone", time.Hour, true)
+		denied := "certs/secrets"
+		c.denied.Store(&denied)
+		expect("while the watch goes on", time.Hour, true)
+		remove("agents")
+		expect("with the RoleBinding of agents gone", time.Hour, true)
+		remove("key-server")
+		expect("without consent", soon, false)
+		expect("without consent for long", time.Hour, false)
+		allowed := ""
+		c.denied.Store(&allowed)
+		expect("with consent again", soon+time.Second, true)
+	}, secrets, shop, binding("key-server", "gateway-key-server-secrets"), binding("other", "view"), binding("agents", attachedRole))
 }
 
 // TestUnusedSecrets: what no Gateway uses is not even listed.

@@ -18,12 +18,12 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// grant lets Gateways of namespace edge use a Secret of namespace certs.
-func grant(secret string) *gatewayv1.ReferenceGrant {
+// grant lets Gateways of a namespace use a Secret of another one.
+func grant(from gatewayv1.Namespace, to, secret string) *gatewayv1.ReferenceGrant {
 	return &gatewayv1.ReferenceGrant{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "certs", Name: "edge"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: to, Name: string(from)},
 		Spec: gatewayv1.ReferenceGrantSpec{
-			From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "Gateway", Namespace: "edge"}},
+			From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "Gateway", Namespace: from}},
 			To:   []gatewayv1.ReferenceGrantTo{{Kind: "Secret", Name: ptr.To(gatewayv1.ObjectName(secret))}},
 		},
 	}
@@ -39,7 +39,7 @@ func TestKeyServer(t *testing.T) {
 	createSecret(t, "certs", "granted")
 	createSecret(t, "certs", "other")
 	grants := routesClient(t).GatewayV1().ReferenceGrants("certs")
-	_, err := grants.Create(t.Context(), grant("granted"), metav1.CreateOptions{})
+	_, err := grants.Create(t.Context(), grant("edge", "certs", "granted"), metav1.CreateOptions{})
 	must(t, err)
 	createGateway(t, "edge", "shop", types.NamespacedName{Namespace: "certs", Name: "granted"}, types.NamespacedName{Namespace: "certs", Name: "other"})
 	createGateway(t, "edge", "web", types.NamespacedName{Namespace: "edge", Name: "own"})
@@ -61,7 +61,7 @@ func TestKeyServer(t *testing.T) {
 	shop.expect(granted + " renewed")
 	must(t, grants.Delete(t.Context(), "edge", metav1.DeleteOptions{}))
 	shop.expect(granted + " ")
-	_, err = grants.Create(t.Context(), grant("granted"), metav1.CreateOptions{})
+	_, err = grants.Create(t.Context(), grant("edge", "certs", "granted"), metav1.CreateOptions{})
 	must(t, err)
 	shop.expect(granted + " renewed")
 	must(t, server.Kube.CoreV1().Secrets("certs").Delete(t.Context(), "granted", metav1.DeleteOptions{}))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,12 +119,13 @@ func token(t *testing.T, namespace, gateway, pod, audience string) string {
 type keyServer struct {
 	*testenv.Program
 	kubeconfig, address, authority string
+	flags                          []string
 }
 
 var listening = regexp.MustCompile(`Answering pods at 127\.0\.0\.1:(\d+)`)
 
-// startKeyServer starts the key server with its permissions.
-func startKeyServer(t *testing.T) *keyServer {
+// startKeyServer starts the key server with its permissions. In some namespaces alone, it has those that they give it.
+func startKeyServer(t *testing.T, namespaces ...string) *keyServer {
 	t.Helper()
 	for _, directory := range []string{"rbac/namespace.yaml", "key-server"} {
 		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", directory))
@@ -132,6 +134,10 @@ func startKeyServer(t *testing.T) *keyServer {
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
 	must(t, err)
 	first := &keyServer{kubeconfig: server.TokenKubeconfig(t, account.Status.Token), authority: filepath.Join(t.TempDir(), "ca.crt")}
+	if len(namespaces) > 0 {
+		server.Kubectl(t, "delete", "clusterrolebinding", "gateway-key-server-secrets")
+		first.flags = []string{"-namespaces=" + strings.Join(namespaces, ",")}
+	}
 	s := first.another(t)
 	testenv.Eventually(t, soon, "the key server's CA", func(ctx context.Context) error {
 		authority, err := server.Kube.CoreV1().ConfigMaps("gateway-system").Get(ctx, "gateway-key-server-ca", metav1.GetOptions{})
@@ -146,9 +152,11 @@ func startKeyServer(t *testing.T) *keyServer {
 // another starts one more key server.
 func (s *keyServer) another(t *testing.T) *keyServer {
 	t.Helper()
-	program := testenv.Start(t, nil, server.Build(t, "./cmd/gateway-key-server"), "-kubeconfig="+s.kubeconfig, "-logtostderr", "-v=1",
-		"-address=127.0.0.1:0", "-health-address=127.0.0.1:0", "-namespace=gateway-system", "-name=localhost")
-	started := &keyServer{program, s.kubeconfig, "", s.authority}
+	program := testenv.Start(t, nil, server.Build(t, "./cmd/gateway-key-server"), append([]string{
+		"-kubeconfig=" + s.kubeconfig, "-logtostderr", "-v=1", "-address=127.0.0.1:0", "-health-address=127.0.0.1:0",
+		"-namespace=gateway-system", "-name=localhost",
+	}, s.flags...)...)
+	started := &keyServer{program, s.kubeconfig, "", s.authority, s.flags}
 	testenv.Eventually(t, soon, "the key server to listen", func(context.Context) error {
 		found := listening.FindStringSubmatch(program.Output())
 		if found == nil {
