@@ -27,8 +27,9 @@ type Compiler struct {
 	Check Check
 	// MostCompared is how many entries, at all listeners and hostnames, Unreachable compares; 0: a quarter of a million.
 	MostCompared int
-	// named are the listeners of the last Gateway, without their origins, by name, and owners the same by address. filters
-	// are theirs, by name: equal filters are the same pointer, even from one Gateway to the next.
+	// listed are the listeners of the last Gateway, named the same without their origins, by name, and owners by address.
+	// filters are theirs, by name: equal filters are the same pointer, even from one Gateway to the next.
+	listed  []model.Listener
 	named   map[string]*model.Listener
 	owners  map[address]*model.Listener
 	filters map[string]*model.Action

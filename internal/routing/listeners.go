@@ -16,15 +16,21 @@ type changedListeners struct {
 	moved map[string]bool
 }
 
-// changesOf returns the listeners that are others than in the Gateway before.
+// changesOf returns the listeners that are others than in the Gateway before. It looks up those alone that are between
+// the first ones and the last ones that are the same: an edit is about listeners of one owner, which are neighbours.
 func (c *Compiler) changesOf(gateway *model.Gateway) changedListeners {
-	changes, known := changedListeners{map[string]*model.Listener{}, map[string]bool{}}, 0
-	for i := range gateway.Listeners {
-		now := &gateway.Listeners[i]
-		before := c.named[now.Name]
-		if before != nil {
-			known++
-		}
+	before, now := differing(c.listed, gateway.Listeners)
+	c.listed = gateway.Listeners
+	changes := changedListeners{map[string]*model.Listener{}, map[string]bool{}}
+	others := make(map[string]*model.Listener, len(before))
+	for i := range before {
+		others[before[i].Name] = &before[i]
+	}
+	there := make(map[string]bool, len(now))
+	for i := range now {
+		now := &now[i]
+		before := others[now.Name]
+		there[now.Name] = true
 		isMoved := before == nil || before.Port != now.Port || before.Hostname != now.Hostname ||
 			before.Filters != now.Filters && !reflect.DeepEqual(before.Filters, now.Filters)
 		isOther := isMoved || before.Protocol != now.Protocol || before.Since != now.Since || before.ProxyProtocol != now.ProxyProtocol ||
@@ -36,19 +42,23 @@ func (c *Compiler) changesOf(gateway *model.Gateway) changedListeners {
 			changes.moved[now.Name] = true
 		}
 	}
-	if known == len(c.named) {
-		return changes
-	}
-	there := make(map[string]bool, len(gateway.Listeners))
-	for i := range gateway.Listeners {
-		there[gateway.Listeners[i].Name] = true
-	}
-	for name := range c.named {
+	for name := range others {
 		if !there[name] {
 			changes.now[name], changes.moved[name] = nil, true
 		}
 	}
 	return changes
+}
+
+// differing returns two lists without the first and the last listeners that they share.
+func differing(a, b []model.Listener) (restA, restB []model.Listener) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
 }
 
 // take takes in listeners and their filters.
