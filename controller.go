@@ -187,8 +187,11 @@ func (c *Controller) watch(inputs Inputs) error {
 			return fmt.Errorf("failed to set what is kept of objects: %w", err)
 		}
 	}
-	informers = append(informers, endpointSlices, reports, attachments)
-	c.informers = append(informers, gateways)
+	informers = append(informers, endpointSlices, attachments)
+	c.informers = append(slices.Clone(informers), reports, gateways)
+	if err := c.handle(reports, queue.OnOther(status.SaysTheSame, c.enqueueOwner)); err != nil {
+		return err
+	}
 	for _, informer := range informers {
 		if err := c.handle(informer, queue.OnChange(c.enqueueOwner)); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,8 +17,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/status"
+	"gateway/internal/proxypod"
 )
 
 // expectQueue takes everything out of the Controller's queue.
@@ -159,6 +162,48 @@ func TestNothingWaitsUntilRun(t *testing.T) {
 		}
 		cancel()
 		<-stopped
+	})
+}
+
+// TestAReportOfVersionsAloneIsNoWork: after each edit of a route, each pod reports a later version. Nothing of a Gateway
+// of our own depends on it.
+func TestAReportOfVersionsAloneIsNoWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
+		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
+		must(t, err)
+		defer controller.queue.ShutDown()
+		controller.working.Store(true)
+		go controller.Fill(ctx)
+		synctest.Wait()
+		report := &appv1.GatewayProxy{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "web", Name: "pod", ResourceVersion: "1", Labels: map[string]string{proxypod.LabelGateway: "shop"},
+		}}
+		proxies := gatewayClient.AppV1().GatewayProxies("web")
+		_, err = proxies.Create(ctx, report, metav1.CreateOptions{})
+		must(t, err)
+		synctest.Wait()
+		expectQueue(t, controller, []string{"web/shop"})
+		for i, edit := range []func(*appv1.GatewayProxyStatus){
+			func(s *appv1.GatewayProxyStatus) { s.ResourceVersion = "100" },
+			func(s *appv1.GatewayProxyStatus) { s.Resources = []appv1.ProxiedResource{{Resource: "httproutes"}} },
+			func(s *appv1.GatewayProxyStatus) { s.ObservedGeneration = 7 },
+			func(s *appv1.GatewayProxyStatus) { s.Problems = []appv1.ProxyProblem{{Message: "it is bad"}} },
+		} {
+			report = report.DeepCopy()
+			report.ResourceVersion = strconv.Itoa(2 + i)
+			edit(&report.Status)
+			_, err = proxies.Update(ctx, report, metav1.UpdateOptions{})
+			must(t, err)
+			synctest.Wait()
+			var want []string
+			if i >= 2 {
+				want = []string{"web/shop"}
+			}
+			expectQueue(t, controller, want)
+		}
 	})
 }
 

@@ -2,9 +2,11 @@ package status
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	appv1 "gateway/api/app/v1"
 )
@@ -74,6 +76,17 @@ func reportsOf(gateway *appv1.Gateway, proxies endpoints, all []*appv1.GatewayPr
 		}
 	}
 	return counted
+}
+
+// SaysTheSame reports whether two reports of a proxy differ in nothing that the status of a Gateway of our own depends
+// on: after an edit of a route or ListenerSet, they differ in versions alone.
+func SaysTheSame(old, updated any) bool {
+	before, after := old.(*appv1.GatewayProxy), updated.(*appv1.GatewayProxy)
+	was, is := before.Status, after.Status
+	for _, report := range []*appv1.GatewayProxyStatus{&was, &is} {
+		report.ResourceVersion, report.Resources = "", nil
+	}
+	return before.UID == after.UID && maps.Equal(before.Labels, after.Labels) && equality.Semantic.DeepEqual(was, is)
 }
 
 // problemOf is the problem that keeps a proxy from running a generation, nil if it reports none.

@@ -245,9 +245,12 @@ func (p *plane) port(from *model.Listener) appv1.Listener {
 // names. More than a port may have are not added.
 func addCertificates(to *appv1.ListenerTLS, from *model.ListenerTLS) {
 	for _, name := range from.Secrets {
+		if len(to.CertificateRefs) == appv1.MaxMounted {
+			return
+		}
 		ref := appv1.ObjectReference{Name: name}
 		place, known := slices.BinarySearchFunc(to.CertificateRefs, ref, func(a, b appv1.ObjectReference) int { return cmp.Compare(a.Name, b.Name) })
-		if !known && len(to.CertificateRefs) < appv1.MaxMounted {
+		if !known {
 			to.CertificateRefs = slices.Insert(to.CertificateRefs, place, ref)
 		}
 	}
