@@ -2253,6 +2253,26 @@ func (in *NamespaceBudget) DeepCopyInto(out *NamespaceBudget) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.ConcurrentQuestions != nil {
+		in, out := &in.ConcurrentQuestions, &out.ConcurrentQuestions
+		*out = new(int32)
+		**out = **in
+	}
+	if in.ConcurrentWAFBodies != nil {
+		in, out := &in.ConcurrentWAFBodies, &out.ConcurrentWAFBodies
+		*out = new(int32)
+		**out = **in
+	}
+	if in.ConcurrentBodies != nil {
+		in, out := &in.ConcurrentBodies, &out.ConcurrentBodies
+		*out = new(int32)
+		**out = **in
+	}
+	if in.ConcurrentCopies != nil {
+		in, out := &in.ConcurrentCopies, &out.ConcurrentCopies
+		*out = new(int32)
+		**out = **in
+	}
 	return
 }
 

@@ -1508,6 +1508,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: certificates
       type:
         scalar: numeric
+    - name: concurrentBodies
+      type:
+        scalar: numeric
+    - name: concurrentCopies
+      type:
+        scalar: numeric
+    - name: concurrentQuestions
+      type:
+        scalar: numeric
+    - name: concurrentWAFBodies
+      type:
+        scalar: numeric
     - name: expressions
       type:
         scalar: numeric

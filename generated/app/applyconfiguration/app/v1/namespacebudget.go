@@ -7,8 +7,9 @@ package v1
 // NamespaceBudgetApplyConfiguration represents a declarative configuration of the NamespaceBudget type for use
 // with apply.
 //
-// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway. The oldest come first. What
-// is beyond is not accepted, and does not count. The namespace of the Gateway has no bounds.
+// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway, and what their requests take
+// at a time. The oldest objects come first. One beyond is not accepted, and does not count. The namespace of the
+// Gateway has no bounds.
 type NamespaceBudgetApplyConfiguration struct {
 	// How many routes there may be. Empty: 5000.
 	Routes *int32 `json:"routes,omitempty"`
@@ -25,6 +26,18 @@ type NamespaceBudgetApplyConfiguration struct {
 	Listeners *int32 `json:"listeners,omitempty"`
 	// How many certificates the listeners of ListenerSets may name. Empty: 2000.
 	Certificates *int32 `json:"certificates,omitempty"`
+	// How many questions of filters ExternalAuth, OIDC, BasicAuth and ResponseOverride may be open at a time in each
+	// pod. Requests beyond get 503, or keep the answer that ResponseOverride would replace. Empty: 512.
+	ConcurrentQuestions *int32 `json:"concurrentQuestions,omitempty"`
+	// How many requests with bodies of more than 8 KiB, which a WAF reads, may be under way at a time in each pod.
+	// Requests beyond get 503. Empty: 128.
+	ConcurrentWAFBodies *int32 `json:"concurrentWAFBodies,omitempty"`
+	// How many requests with bodies of unknown length, which maxRequestBytes counts, may be under way at a time in each
+	// pod. Requests beyond get 503. Empty: 512.
+	ConcurrentBodies *int32 `json:"concurrentBodies,omitempty"`
+	// How many copies of RequestMirrors may be under way at a time in each pod. Requests beyond are not copied.
+	// Empty: 128.
+	ConcurrentCopies *int32 `json:"concurrentCopies,omitempty"`
 }
 
 // NamespaceBudgetApplyConfiguration constructs a declarative configuration of the NamespaceBudget type for use with
@@ -86,5 +99,37 @@ func (b *NamespaceBudgetApplyConfiguration) WithListeners(value int32) *Namespac
 // If called multiple times, the Certificates field is set to the value of the last call.
 func (b *NamespaceBudgetApplyConfiguration) WithCertificates(value int32) *NamespaceBudgetApplyConfiguration {
 	b.Certificates = &value
+	return b
+}
+
+// WithConcurrentQuestions sets the ConcurrentQuestions field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConcurrentQuestions field is set to the value of the last call.
+func (b *NamespaceBudgetApplyConfiguration) WithConcurrentQuestions(value int32) *NamespaceBudgetApplyConfiguration {
+	b.ConcurrentQuestions = &value
+	return b
+}
+
+// WithConcurrentWAFBodies sets the ConcurrentWAFBodies field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConcurrentWAFBodies field is set to the value of the last call.
+func (b *NamespaceBudgetApplyConfiguration) WithConcurrentWAFBodies(value int32) *NamespaceBudgetApplyConfiguration {
+	b.ConcurrentWAFBodies = &value
+	return b
+}
+
+// WithConcurrentBodies sets the ConcurrentBodies field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConcurrentBodies field is set to the value of the last call.
+func (b *NamespaceBudgetApplyConfiguration) WithConcurrentBodies(value int32) *NamespaceBudgetApplyConfiguration {
+	b.ConcurrentBodies = &value
+	return b
+}
+
+// WithConcurrentCopies sets the ConcurrentCopies field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConcurrentCopies field is set to the value of the last call.
+func (b *NamespaceBudgetApplyConfiguration) WithConcurrentCopies(value int32) *NamespaceBudgetApplyConfiguration {
+	b.ConcurrentCopies = &value
 	return b
 }
