@@ -63,6 +63,15 @@ type Settings struct {
 	Cache Cache
 	// DrainTimeout is how long connections may keep a process that is to end from ending.
 	DrainTimeout time.Duration
+	// Shares is how much requests of each namespace take at a time.
+	Shares Shares
+}
+
+// Shares is how much of a proxy the requests of each namespace take at a time: questions that are open, long bodies that
+// a WAF reads, bodies of unknown length that are counted, and copies. Those of the Owner's namespace have no bound.
+type Shares struct {
+	Owner                                string
+	Questions, WAFBodies, Bodies, Copies int32
 }
 
 // Compression is which answers are compressed: those of types that begin so, and have as many bytes.

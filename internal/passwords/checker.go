@@ -22,7 +22,8 @@ const (
 	// keepTime is how long a password that was right need not be hashed again, and maxKept how many there are of those.
 	keepTime = 5 * time.Minute
 	maxKept  = 4096
-	// maxHashing is how many passwords are hashed at a time, and maxWaiting how many wait for it. Clients take turns.
+	// maxHashing is how many passwords are hashed at a time, and maxWaiting how many wait for it. Namespaces take turns, and in
+	// each its clients.
 	maxHashing, maxWaiting = 2, 64
 )
 
@@ -110,7 +111,7 @@ func (c *Checker) verdict(list List, r *http.Request) (user string, status int) 
 	if !known {
 		h = c.standIn(list, user)
 	}
-	return user, c.check(h, known, user, password, r.Header.Get(ir.RoomHeader))
+	return user, c.check(h, known, user, password, turns.Client{Team: r.Header.Get(ir.TeamHeader), Name: r.Header.Get(ir.RoomHeader)})
 }
 
 // standIn returns a hash of the list for an unknown user, always the same one, so that unknown users take as long as
@@ -121,7 +122,7 @@ func (c *Checker) standIn(list List, user string) hash {
 }
 
 // check returns the status for a password of a client. Concurrent questions about the same password share the answer.
-func (c *Checker) check(h hash, known bool, user, password, client string) int {
+func (c *Checker) check(h hash, known bool, user, password string, client turns.Client) int {
 	id := c.digest(h.text, user, password)
 	c.mu.Lock()
 	one := c.checks[id]
@@ -151,7 +152,7 @@ func (c *Checker) check(h hash, known bool, user, password, client string) int {
 }
 
 // hash returns the status for a password of a client, by its hash.
-func (c *Checker) hash(h hash, known bool, password, client string) int {
+func (c *Checker) hash(h hash, known bool, password string, client turns.Client) int {
 	if !c.turns.Enter(context.Background(), client) {
 		return http.StatusServiceUnavailable
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/turns"
 )
 
 // rig is a Checker with a clock of its own, for the Secret users. hashed has the hash for each password that was
@@ -285,7 +286,7 @@ func TestAFaultIsNoAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range maxHashing {
-		if !r.turns.Enter(ctx, "") {
+		if !r.turns.Enter(ctx, turns.Client{}) {
 			t.Error("a fault has kept its turn")
 		}
 	}

@@ -7,24 +7,34 @@ import (
 	"sync"
 )
 
-// Queue lets so many go at a time, some of them of one client, and so many wait. Clients take turns, however many of
-// their own wait. Where there is no more room to wait, the last of the client with most of them gives way.
+// Client is who takes turns. Those of a team share its turns, however many they are; "": they are of no team.
+type Client struct{ Team, Name string }
+
+// Queue lets so many go at a time, some of them of one client or team, and so many wait. Teams take turns, and in each
+// its clients, however many of their own wait. Where there is no more room to wait, the last of those with most of them
+// gives way.
 type Queue struct {
 	mu               sync.Mutex
 	free, each, room int
-	going            map[string]int
-	waiting          map[string][]chan bool
-	// order has the clients that wait, the one whose last turn was longest ago first.
-	order []string
+	// going and teamGoing are how many go, waiting who waits, and teamWaiting how many of a team do.
+	going                  map[Client]int
+	teamGoing, teamWaiting map[string]int
+	waiting                map[Client][]chan bool
+	// teams are those that wait, the one whose last turn was longest ago first. order has the clients of each likewise.
+	teams []string
+	order map[string][]Client
 }
 
-// New returns a Queue that lets so many go at a time, so many of each client, and so many wait.
+// New returns a Queue that lets so many go at a time, so many of each client and team, and so many wait.
 func New(atOnce, each, waiting int) *Queue {
-	return &Queue{free: atOnce, each: each, room: waiting, going: map[string]int{}, waiting: map[string][]chan bool{}}
+	return &Queue{
+		free: atOnce, each: each, room: waiting, going: map[Client]int{}, teamGoing: map[string]int{}, teamWaiting: map[string]int{},
+		waiting: map[Client][]chan bool{}, order: map[string][]Client{},
+	}
 }
 
 // Enter waits for a turn of a client, and reports whether it has come. If it has, Leave ends it.
-func (q *Queue) Enter(ctx context.Context, client string) bool {
+func (q *Queue) Enter(ctx context.Context, client Client) bool {
 	turn, entered := q.enter(client)
 	if turn == nil {
 		return entered
@@ -45,7 +55,7 @@ func (q *Queue) Enter(ctx context.Context, client string) bool {
 }
 
 // enter returns where a client learns of its turn, nil if it is known at once whether it has one.
-func (q *Queue) enter(client string) (turn chan bool, entered bool) {
+func (q *Queue) enter(client Client) (turn chan bool, entered bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.mayGo(client) {
@@ -56,24 +66,39 @@ func (q *Queue) enter(client string) (turn chan bool, entered bool) {
 		return nil, false
 	}
 	turn = make(chan bool, 1)
+	if q.teamWaiting[client.Team] == 0 {
+		q.teams = append(q.teams, client.Team)
+	}
 	if len(q.waiting[client]) == 0 {
-		q.order = append(q.order, client)
+		q.order[client.Team] = append(q.order[client.Team], client)
 	}
 	q.waiting[client] = append(q.waiting[client], turn)
+	q.teamWaiting[client.Team]++
 	q.room--
 	return turn, false
 }
 
-// makeRoom takes the last place of the client with most of them, unless that would then have fewer than this one.
-func (q *Queue) makeRoom(client string) bool {
+// makeRoom takes the last place of the team with most of them, unless that would then have fewer than this one. Of a
+// team, it is that of the client with most.
+func (q *Queue) makeRoom(client Client) bool {
+	team := client.Team
+	for _, other := range q.teams {
+		if q.teamWaiting[other] > q.teamWaiting[team] {
+			team = other
+		}
+	}
+	isOwn := q.teamWaiting[team] < q.teamWaiting[client.Team]+2
 	most := client
-	for _, other := range q.order {
-		if len(q.waiting[other]) > len(q.waiting[most]) {
+	if isOwn {
+		team = client.Team
+	}
+	for _, other := range q.order[team] {
+		if len(q.waiting[other]) >= len(q.waiting[most]) || most.Team != team {
 			most = other
 		}
 	}
 	places := q.waiting[most]
-	if len(places) < len(q.waiting[client])+2 {
+	if isOwn && len(places) < len(q.waiting[client])+2 {
 		return false
 	}
 	last := places[len(places)-1]
@@ -83,46 +108,63 @@ func (q *Queue) makeRoom(client string) bool {
 }
 
 // remove takes a place back.
-func (q *Queue) remove(client string, turn chan bool) {
+func (q *Queue) remove(client Client, turn chan bool) {
 	places := q.waiting[client]
 	q.waiting[client] = slices.DeleteFunc(places, func(one chan bool) bool { return one == turn })
 	q.room++
 	if len(places) == 1 {
 		delete(q.waiting, client)
-		q.order = slices.DeleteFunc(q.order, func(one string) bool { return one == client })
+		q.order[client.Team] = slices.DeleteFunc(q.order[client.Team], func(one Client) bool { return one == client })
+	}
+	if q.teamWaiting[client.Team]--; q.teamWaiting[client.Team] == 0 {
+		delete(q.teamWaiting, client.Team)
+		delete(q.order, client.Team)
+		q.teams = slices.DeleteFunc(q.teams, func(one string) bool { return one == client.Team })
 	}
 }
 
 // Leave ends a turn of a client.
-func (q *Queue) Leave(client string) {
+func (q *Queue) Leave(client Client) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.end(client)
 }
 
-func (q *Queue) mayGo(client string) bool { return q.free > 0 && q.going[client] < q.each }
-
-func (q *Queue) begin(client string) {
-	q.free--
-	q.going[client]++
+func (q *Queue) mayGo(client Client) bool {
+	return q.free > 0 && q.going[client] < q.each && (client.Team == "" || q.teamGoing[client.Team] < q.each)
 }
 
-// end ends a turn of a client, and begins that of the first client in order that may go.
-func (q *Queue) end(client string) {
+func (q *Queue) begin(client Client) {
+	q.free--
+	q.going[client]++
+	q.teamGoing[client.Team]++
+}
+
+// end ends a turn of a client, and begins that of the first in order that may go.
+func (q *Queue) end(client Client) {
 	q.free++
 	if q.going[client]--; q.going[client] == 0 {
 		delete(q.going, client)
 	}
-	i := slices.IndexFunc(q.order, q.mayGo)
-	if i < 0 {
+	if q.teamGoing[client.Team]--; q.teamGoing[client.Team] == 0 {
+		delete(q.teamGoing, client.Team)
+	}
+	for i, team := range q.teams {
+		j := slices.IndexFunc(q.order[team], q.mayGo)
+		if j < 0 {
+			continue
+		}
+		next := q.order[team][j]
+		turn := q.waiting[next][0]
+		q.remove(next, turn)
+		if len(q.waiting[next]) > 0 {
+			q.order[team] = append(slices.Delete(q.order[team], j, j+1), next)
+		}
+		if q.teamWaiting[team] > 0 {
+			q.teams = append(slices.Delete(q.teams, i, i+1), team)
+		}
+		q.begin(next)
+		turn <- true
 		return
 	}
-	next := q.order[i]
-	turn := q.waiting[next][0]
-	q.remove(next, turn)
-	if len(q.waiting[next]) > 0 {
-		q.order = append(slices.Delete(q.order, i, i+1), next)
-	}
-	q.begin(next)
-	turn <- true
 }

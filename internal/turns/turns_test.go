@@ -16,6 +16,10 @@ type line struct {
 
 // enter waits for a turn of a client, up to when nothing else happens.
 func (l *line) enter(ctx context.Context, name, client string) {
+	l.enterOf(ctx, name, Client{Name: client})
+}
+
+func (l *line) enterOf(ctx context.Context, name string, client Client) {
 	go func() {
 		entered := l.Enter(ctx, client)
 		l.mu.Lock()
@@ -30,6 +34,10 @@ func (l *line) enter(ctx context.Context, name, client string) {
 }
 
 func (l *line) leave(client string) {
+	l.leaveOf(Client{Name: client})
+}
+
+func (l *line) leaveOf(client Client) {
 	l.Leave(client)
 	synctest.Wait()
 }
@@ -116,7 +124,7 @@ func TestNoMoreRoom(t *testing.T) {
 		l.enter(t.Context(), "c1", "c")
 		l.enter(t.Context(), "d1", "d")
 		l.enter(t.Context(), "e1", "e")
-		l.expect(t, "", "a3 b2 e1 ")
+		l.expect(t, "", "b2 a3 e1 ")
 		for _, name := range []string{"a1", "a2", "b1", "c1", "d1"} {
 			l.leave(name[:1])
 		}
@@ -155,5 +163,26 @@ func TestWhoLeaves(t *testing.T) {
 			l.gone = nil
 			l.expect(t, "d ", "")
 		}
+	})
+}
+
+// TestTurnsOfTeams: a team shares its turns and places, however many clients it has.
+func TestTurnsOfTeams(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of := func(name string) Client { return Client{Team: name[:1], Name: name} }
+		l := &line{Queue: New(4, 2, 6)}
+		for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "b1", "c1"} {
+			l.enterOf(t.Context(), name, of(name))
+		}
+		l.expect(t, "a1 a2 b1 c1 ", "")
+		for _, name := range []string{"b2", "b3", "c2", "c3"} {
+			l.enterOf(t.Context(), name, of(name))
+		}
+		l.expect(t, "", "a8 a7 a6 a5 ")
+		for _, name := range []string{"a1", "a2", "b1", "c1"} {
+			l.leaveOf(of(name))
+		}
+		l.expect(t, "a3 b2 c2 a4 ", "")
 	})
 }

@@ -4,8 +4,9 @@ package v1
 // much of the Gateway as it may.
 const ReasonBudgetExceeded = "BudgetExceeded"
 
-// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway. The oldest come first. What
-// is beyond is not accepted, and does not count. The namespace of the Gateway has no bounds.
+// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway, and what their requests take
+// at a time. The oldest objects come first. One beyond is not accepted, and does not count. The namespace of the
+// Gateway has no bounds.
 //
 // +kubebuilder:validation:MinProperties=1
 type NamespaceBudget struct {
@@ -51,4 +52,32 @@ type NamespaceBudget struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	Certificates *int32 `json:"certificates,omitempty"`
+
+	// How many questions of filters ExternalAuth, OIDC, BasicAuth and ResponseOverride may be open at a time in each
+	// pod. Requests beyond get 503, or keep the answer that ResponseOverride would replace. Empty: 512.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	ConcurrentQuestions *int32 `json:"concurrentQuestions,omitempty"`
+
+	// How many requests with bodies of more than 8 KiB, which a WAF reads, may be under way at a time in each pod.
+	// Requests beyond get 503. Empty: 128.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	ConcurrentWAFBodies *int32 `json:"concurrentWAFBodies,omitempty"`
+
+	// How many requests with bodies of unknown length, which maxRequestBytes counts, may be under way at a time in each
+	// pod. Requests beyond get 503. Empty: 512.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	ConcurrentBodies *int32 `json:"concurrentBodies,omitempty"`
+
+	// How many copies of RequestMirrors may be under way at a time in each pod. Requests beyond are not copied.
+	// Empty: 128.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	ConcurrentCopies *int32 `json:"concurrentCopies,omitempty"`
 }

@@ -57,18 +57,20 @@ func startWAF(t *testing.T, reply func(question string) string) *wafed {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = listener.Close() })
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				t.Cleanup(func() { _ = conn.Close() })
-				go w.answer(conn)
-			}
-		}()
+		go w.serve(t, listener)
 	})
 	return w
+}
+
+func (w *wafed) serve(t *testing.T, listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		go w.answer(conn)
+	}
 }
 
 // answer answers the questions of a connection, until reply has nothing to say.
@@ -120,7 +122,7 @@ func TestQuestionsToWAF(t *testing.T) {
 				t.Errorf("%d bytes, %.30q: gateway-waf got %d, the backend %d", len(body), rest, len(asks), len(gets))
 			}
 			for _, want := range []string{
-				"{Paranoia:2 Threshold:5 Excluded:[{Rule:942100 Target:Cookie Name:a}] Rules:} <nil>\n127.0.0.1 POST HTTP/1.1 /a%2fb/;c?d=%00&e='\r\n",
+				"{Paranoia:2 Threshold:5 Excluded:[{Rule:942100 Target:Cookie Name:a}] Rules:} <nil>\n127.0.0.1 - POST HTTP/1.1 /a%2fb/;c?d=%00&e='\r\n",
 				"\r\nhost: X.io:80\r\n", "\r\nx-a: 1\r\nx-a: 2,3\r\nx-b: \r\n", "\r\nx-forwarded-for: 127.0.0.1\r\n",
 			} {
 				if !strings.Contains(head+"\r\n", want) {
@@ -134,7 +136,7 @@ func TestQuestionsToWAF(t *testing.T) {
 		t.Fatalf("got %v: %v", got, err)
 	}
 	_ = got.Body.Close()
-	if asked := next(t, w.asked); !strings.Contains(asked, "\n127.0.0.1 POST HTTP/2.0 /a?b\r\n") || !strings.HasSuffix(asked, "\r\n\r\nbody") {
+	if asked := next(t, w.asked); !strings.Contains(asked, "\n127.0.0.1 - POST HTTP/2.0 /a?b\r\n") || !strings.HasSuffix(asked, "\r\n\r\nbody") {
 		t.Errorf("over HTTP/2, gateway-waf got %q", asked)
 	}
 	next(t, w.web)

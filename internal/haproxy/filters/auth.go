@@ -83,7 +83,7 @@ func askRules(env Env, condition string, answers ...string) []string {
 		answers = append(answers, would("var(txn.refused)", "{ var(txn.refused) -m found }"), "http-request unset-var(txn.refused)")
 	}
 	rules = append(rules, "http-request lua.auth"+asked)
-	return slices.Concat(rules, answers, env.refuse(503, cannotDecide, "", condition+" !{ var(txn.authorized) -m bool }"))
+	return slices.Concat(teamLines(env, condition), rules, answers, env.refuse(503, cannotDecide, "", condition+" !{ var(txn.authorized) -m bool }"))
 }
 
 // auth lets a Service decide about requests, by a question. The parameter "auth.body" is the most bytes of a body that
@@ -148,11 +148,12 @@ func addQuestions(env Env, config *ir.Config) {
 	addExchange(env, config)
 	addProgram(env, config, "questions about requests", ir.AuthFile, authProgram, " "+env.Paths.AuthSocket(), spare(ir.ReloadSettings, "listen auth from common", slices.Concat([]string{
 		"bind " + env.Paths.AuthSocket() + " mode 600",
-	}, roomLines("req.fhdr("+ir.RoomHeader+",1),field(1,/)", "req.fhdr("+ir.RoomHeader+",1)"), []string{
+	}, roomLines(env, "req.fhdr("+ir.RoomHeader+",1),field(1,/)", "req.fhdr("+ir.RoomHeader+",1)", "req.fhdr("+ir.TeamHeader+",1)"), []string{
 		"http-request set-var(txn.backend) req.fhdr(" + authBackendHeader + ",1)",
 		"http-request set-var(txn.filters) req.fhdr(" + authFiltersHeader + ",1)",
 		"http-request del-header gateway-auth- -m beg",
 		"http-request del-header " + ir.RoomHeader + " unless { var(txn.backend) -m str " + ir.UsersBackend + " }",
+		"http-request del-header " + ir.TeamHeader + " unless { var(txn.backend) -m str " + ir.UsersBackend + " }",
 		"http-response wait-for-body time 10s at-least 8193",
 		"http-response deny deny_status 502 if { res.body_size gt 8192 }",
 		"use_backend %[var(txn.backend)]",
@@ -160,18 +161,21 @@ func addQuestions(env Env, config *ir.Config) {
 }
 
 // Of the questions under way, so many may be of one kind, and so many in one room of it: what hangs, or asks too much,
-// leaves places for others.
+// leaves places for others. So do those of one team, of all kinds.
 const (
 	mostQuestions       = 1024
 	mostQuestionsOfRoom = 256
 )
 
-// roomLines bound the questions that a section leads on, by expressions for their kind and room.
-func roomLines(kind, room string) []string {
+// roomLines bound the questions that a section leads on, by expressions for their kind, room and team.
+func roomLines(env Env, kind, room, team string) []string {
+	isOfTeam := "{ " + team + " -m len gt 0 }"
 	return []string{
-		"stick-table type string len 128 size 4k expire 1s store conn_cur",
+		teamTable,
 		"http-request track-sc0 " + kind,
 		"http-request track-sc1 " + room,
 		fmt.Sprintf("http-request deny deny_status 503 unless { sc0_tracked } { sc1_tracked } { sc0_conn_cur le %d } { sc1_conn_cur le %d }", mostQuestions, mostQuestionsOfRoom),
+		"http-request track-sc2 " + team + byTeam + " if " + isOfTeam,
+		fmt.Sprintf("http-request deny deny_status 503 if %s !{ sc2_tracked } or %[1]s { sc2_conn_cur gt %d }", isOfTeam, env.Table.Shares.Questions),
 	}
 }

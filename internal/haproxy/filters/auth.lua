@@ -51,6 +51,7 @@ local function question(txn)
   local lines = {
     "", "host: " .. (txn.f:req_fhdr("host", 1) or ""), "gateway-auth-backend: " .. txn:get_var("txn.auth"),
     "gateway-auth-filters: " .. txn:get_var("txn.auth_filters"), "gateway-room: " .. room(txn),
+    "gateway-team: " .. (txn:get_var("txn.team") or ""),
   }
   for line, name in string.gmatch(txn.f:req_hdrs(), "(([^:\r\n]+):[^\r\n]*)") do
     if names[name] then

@@ -78,6 +78,7 @@ var body = filter{
 			[]string{count + " { req.fhdr_cnt(transfer-encoding) gt 0 }", count + " " + IsStream},
 			ahead,
 			[]string{wait, count + " { req.body_len gt 0 }"},
+			teamLines(env, isCounted),
 			tooLong(has("max-body")+" { req.body_size,sub(txn.max) gt 0 }"),
 			tooLong(isCounted+" { req.body_len,sub(txn.max) gt 0 }"),
 			env.refuse(411, "a request for an upgrade must say how long its body is", "", isCounted+" { req.fhdr_cnt(upgrade) gt 0 }"),
@@ -94,7 +95,7 @@ var body = filter{
 // init breaks the circle of order, body, and the guards in order.
 func init() {
 	body.add = func(env Env, config *ir.Config) {
-		addProgram(env, config, "bodies of requests", ir.BodyFile, bodyProgram, "", bodySection(env))
+		addProgram(env, config, "bodies of requests", ir.BodyFile, bodyProgram, "", spare(ir.ReloadSettings, "global # counted bodies", moreCounters), bodySection(env))
 	}
 }
 
@@ -110,7 +111,9 @@ func bodySection(env Env) ir.Section {
 		[]string{
 			"filter lua.body",
 			"http-error status 400" + env.Content(413, "the body of the request is too long"),
-			"http-request unset-var(txn.counted) if { be_conn gt " + strconv.Itoa(mostBodies) + " }",
+			teamTable,
+			fmt.Sprintf("http-request track-sc%d var(%s) if %s", bodyCounter, team, hasTeam),
+			fmt.Sprintf("http-request unset-var(txn.counted) if { be_conn gt %d } or { sc_conn_cur(%d) gt %d }", mostBodies, bodyCounter, env.Table.Shares.Bodies),
 			refuse,
 		},
 		enterLines(env, "counted"),

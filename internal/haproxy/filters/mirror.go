@@ -3,6 +3,7 @@ package filters
 import (
 	_ "embed" // for mirrorProgram
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,21 +51,20 @@ var mirror = filter{
 			p.set("mirrors", strings.Join(mirrors, ","))
 		}
 	},
-	rules: func(Env) Rules {
+	rules: func(env Env) Rules {
 		const copied = " if { var(txn.mirrors) -m found }"
-		return Rules{Request: []string{
+		return Rules{Request: slices.Concat([]string{
 			"http-request set-var(txn.draw) rand(" + strconv.Itoa(draws) + ") if " + has("mirror"),
 			"http-request set-var(txn.most) " + param("mirror") + ",add(0) if " + has("mirror"),
 			"http-request set-var(txn.mirrors) " + text("mirrors") + " if " + has("mirror") + " { var(txn.draw),sub(txn.most) lt 0 }" +
 				" !{ req.fhdr_cnt(upgrade) gt 0 } !{ req.fhdr_cnt(transfer-encoding) gt 0 } !{ req.hdr_val(content-length) gt " + strconv.Itoa(longestCopy) + " }",
 			"http-request unset-var(txn.mirrors) if { req.ver 2.0 3.0 } !{ method GET HEAD OPTIONS DELETE } !{ req.fhdr_cnt(content-length) gt 0 }",
 			"http-request wait-for-body time 10s" + copied,
-			"http-request lua.mirror" + copied,
-		}}
+		}, teamLines(env, copied[len(" if "):]), []string{"http-request lua.mirror" + copied})}
 	},
 	add: func(env Env, config *ir.Config) {
 		addExchange(env, config)
-		addProgram(env, config, "copies of requests", ir.MirrorFile, mirrorProgram, " "+env.Paths.MirrorSocket(), mirrorSection(env.Paths))
+		addProgram(env, config, "copies of requests", ir.MirrorFile, mirrorProgram, fmt.Sprintf(" %s %d", env.Paths.MirrorSocket(), env.Table.Shares.Copies), mirrorSection(env.Paths))
 	},
 	describe: func(rule *routing.Rule) []string {
 		var all []string

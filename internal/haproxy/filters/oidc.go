@@ -173,7 +173,7 @@ func oidcRules(env Env) Rules {
 
 // askLogin asks gateway-login. A session that is still valid does not wait long for another one, and goes on without.
 func askLogin(env Env) []string {
-	return slices.Concat([]string{
+	return slices.Concat(teamLines(env, isAsked), []string{
 		"http-request set-var(txn.auth) str(" + ir.LoginBackend + ") if " + isAsked,
 		"http-request set-var(txn.login_issuer) " + param("oidc.issuer") + " if " + isAsked,
 		"http-request set-var(txn.auth_path) " + param("oidc.ask") + ",concat(" + questionKey + "),map_str(" + env.Paths.Map(ir.KeysFile) + ") if " + isAsked,

@@ -44,7 +44,7 @@ var override = filter{
 		wants := " if " + has("override")
 		found := "var(txn.override),map_str(" + env.Paths.Map(ir.FiltersFile) + ")"
 		rules := Rules{
-			Request: slices.Concat([]string{"http-request set-var(txn.override_format) req.fhdr(accept)" + wants}, originalURI(env, wants)),
+			Request: slices.Concat([]string{"http-request set-var(txn.override_format) req.fhdr(accept)" + wants}, teamLines(env, has("override")), originalURI(env, wants)),
 			Response: []string{
 				`http-response set-var-fmt(txn.override) "%[` + param("override") + `]/%[status]"` + wants + " { status ge 400 }",
 				"http-response set-var(txn.overridden) " + found + " if { var(txn.override) -m found }",
@@ -67,7 +67,7 @@ var override = filter{
 		return rules
 	},
 	add: func(env Env, config *ir.Config) {
-		addProgram(env, config, "answers in place of errors", ir.OverrideFile, overrideProgram, " "+env.Paths.OverrideSocket(), overrideSection(env.Paths))
+		addProgram(env, config, "answers in place of errors", ir.OverrideFile, overrideProgram, " "+env.Paths.OverrideSocket(), overrideSection(env))
 	},
 	describe: func(rule *routing.Rule) []string {
 		var all []string
@@ -148,10 +148,10 @@ func overrideText(status int32, override *model.Override) string {
 
 // overrideSection leads to the Services that answer. Rules for responses see nothing but answers of these, so the
 // header tells them from those of the proxy.
-func overrideSection(paths ir.Paths) ir.Section {
+func overrideSection(env Env) ir.Section {
 	return spare(ir.ReloadSettings, "listen overrides from common", slices.Concat([]string{
-		"bind " + paths.OverrideSocket() + " mode 600",
-	}, roomLines("str(pages)", "req.fhdr(gateway-override-backend,1)"), []string{
+		"bind " + env.Paths.OverrideSocket() + " mode 600",
+	}, roomLines(env, "str(pages)", "req.fhdr(gateway-override-backend,1)", "req.fhdr(gateway-override-team,1)"), []string{
 		"http-request set-var(txn.backend) req.fhdr(gateway-override-backend,1)",
 		"http-request set-var(txn.filters) str(timeout=10000&once=1)",
 		"http-request set-header Host %[req.fhdr(gateway-override-host,1)]",

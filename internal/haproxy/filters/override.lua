@@ -38,6 +38,7 @@ local function ask(txn)
   for name, variable in pairs({
     ["gateway-override-backend"] = "txn.override_to", ["gateway-override-host"] = "txn.host", ["x-code"] = "txn.override_code",
     ["x-format"] = "txn.override_format", ["x-original-uri"] = "txn.override_uri", ["x-request-id"] = "txn.id",
+    ["gateway-override-team"] = "txn.team",
   }) do
     local value = txn:get_var(variable)
     headers[name] = value and {tostring(value)}

@@ -21,12 +21,10 @@ var wafProgram []byte
 const (
 	// smallBody is how much of a body HAProxy's buffer always holds beside the headers. mostLargeBodies is how many
 	// requests with longer ones are under way at a time, and mostOfClient how many of one client: HAProxy counts a
-	// request until its answer ends, also once the backend has the body. wafCounter is the number of the first of two
-	// stick counters, and largeBodies their table.
+	// request until its answer ends, also once the backend has the body. largeBodies is the table that counts them.
 	smallBody       = 8192
 	mostLargeBodies = 256
 	mostOfClient    = 64
-	wafCounter      = 9
 	largeBodies     = "large-bodies"
 )
 
@@ -52,8 +50,8 @@ var firewall = filter{
 	add: func(env Env, config *ir.Config) {
 		addExchange(env, config)
 		sections := []ir.Section{
-			spare(ir.ReloadSettings, "global # large bodies", fmt.Sprintf("tune.bufsize.large %d", waf.MaxBody+64<<10), fmt.Sprintf("tune.stick-counters %d", wafCounter+2)),
-			spare(ir.ReloadSettings, "backend "+largeBodies+" from common", "stick-table type string len 40 size 1k expire 1s store conn_cur"),
+			spare(ir.ReloadSettings, "global # large bodies", fmt.Sprintf("tune.bufsize.large %d", waf.MaxBody+64<<10), moreCounters),
+			spare(ir.ReloadSettings, "backend "+largeBodies+" from common", teamTable),
 		}
 		addProgram(env, config, "questions to gateway-waf", ir.WAFFile, wafProgram, " "+env.Paths.WAFSocket, sections...)
 	},
@@ -91,16 +89,19 @@ func firewallRules(env Env) Rules {
 	}
 	var lines []string
 	add := func(all ...string) { lines = append(lines, all...) }
+	add(teamLines(env, has("waf"))...)
 	add("http-request set-var(txn.waf_body) " + param("waf.body") + ",add(0) if " + has("waf"))
 	add(tooLong("{ req.body_size,sub(txn.waf_body) gt 0 }")...)
 	add(
 		"http-request wait-for-body time 10s at-least "+strconv.Itoa(smallBody+1)+asked,
 		fmt.Sprintf("http-request track-sc%d str(all) table %s%s !%s", wafCounter, largeBodies, asked, isWhole),
 		fmt.Sprintf("http-request track-sc%d var(txn.client),ipmask(32,64) table %s%s !%s", wafCounter+1, largeBodies, asked, isWhole),
+		fmt.Sprintf("http-request track-sc%d var(%s)%s table %s%s !%s %s", wafCounter+2, team, byTeam, largeBodies, asked, isWhole, hasTeam),
 	)
 	tooMany := fmt.Sprintf("%s !%s { sc_conn_cur(%%d) gt %%d }", has("waf"), isWhole)
 	add(env.refuse(503, "too many long bodies are being looked at", "", fmt.Sprintf(tooMany, wafCounter, mostLargeBodies))...)
 	add(env.refuse(503, "too many long bodies are being looked at", "", fmt.Sprintf(tooMany, wafCounter+1, mostOfClient))...)
+	add(env.refuse(503, "too many long bodies are being looked at", "", fmt.Sprintf(tooMany, wafCounter+2, env.Table.Shares.WAFBodies))...)
 	add(fmt.Sprintf("http-request wait-for-body time 10s at-least %d use-large-buffer%s !%s", waf.MaxBody+1, asked, isWhole))
 	add(tooLong("{ req.body_len,sub(txn.waf_body) gt 0 }")...)
 	add(tooLong("!" + isWhole)...)

@@ -16,7 +16,7 @@ local last = 0
 -- request as the backend gets it.
 local function question(txn, number)
   local text = table.concat({
-    txn:get_var("txn.waf_client"), " ", txn.f:method(), " HTTP/", txn.f:req_ver(), " ", txn.f:pathq() or "*", "\r\n",
+    txn:get_var("txn.waf_client"), " ", txn:get_var("txn.team") or "-", " ", txn.f:method(), " HTTP/", txn.f:req_ver(), " ", txn.f:pathq() or "*", "\r\n",
     txn.f:req_hdrs(), txn.f:req_body(),
   })
   return table.concat({#text, " ", number, " ", txn:get_var("txn.waf"), "\n", text})

@@ -70,12 +70,14 @@ const HandoverSuffix = ".tls"
 
 // UsersBackend is the backend by which HAProxy asks gateway-keys about users and their passwords. The parameters of a
 // question are the name of the Secret and the realm of the challenge. RoomHeader is the header for whose question it
-// is: each has a turn. ClientHeader is the header of the answer for the user.
+// is: each has a turn. TeamHeader is the header for the namespace of its rule, if that is not the Gateway's.
+// ClientHeader is the header of the answer for the user.
 const (
 	UsersBackend    = "users"
 	SecretParameter = "secret"
 	RealmParameter  = "realm"
 	RoomHeader      = "gateway-room"
+	TeamHeader      = "gateway-team"
 	ClientHeader    = "gateway-client"
 )
 

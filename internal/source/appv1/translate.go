@@ -103,6 +103,11 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 		SizeMiB: or(cache.SizeMiB, 16), MaxObjectBytes: or(cache.MaxObjectBytes, 128<<10), MaxAgeSeconds: or(cache.MaxAgeSeconds, 60),
 	}
 	t.to.DrainTimeout = DrainTimeout(spec)
+	budget := or(spec.NamespaceBudget, appv1.NamespaceBudget{})
+	t.to.Shares = model.Shares{
+		Owner: gateway.Namespace, Questions: or(budget.ConcurrentQuestions, 512), WAFBodies: or(budget.ConcurrentWAFBodies, 128),
+		Bodies: or(budget.ConcurrentBodies, 512), Copies: or(budget.ConcurrentCopies, 128),
+	}
 	return t
 }
 

@@ -30,7 +30,7 @@ func publishedSchema(t *testing.T) object {
 		t.Fatal(err)
 	}
 	spec := at(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "properties", "spec").(object)
-	for _, field := range []string{"pods", "service", "allowedHostnames", "namespaceBudget"} { // nothing in HAProxy comes from them
+	for _, field := range []string{"pods", "service", "allowedHostnames"} { // nothing in HAProxy comes from them
 		delete(spec["properties"].(object), field)
 	}
 	delete(at(spec, "properties", "listeners", "items", "properties").(object), "allowedRoutes")

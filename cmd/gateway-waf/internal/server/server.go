@@ -30,7 +30,7 @@ const (
 	readTime = 2 * time.Second
 	waitTime = 2 * time.Second
 	// mostAtOnce is how many requests are looked at at a time, at most. Each may take some MiB. mostWaiting is how many
-	// wait for their turn. Clients take turns, and one has three quarters of those at a time.
+	// wait for their turn. Namespaces take turns, and in each its clients. One has three quarters of those at a time.
 	mostAtOnce, mostWaiting = 32, 512
 	// mostConnections is how many connections there may be. HAProxy has one for each question, and keeps some.
 	mostConnections = 2048
@@ -123,13 +123,13 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 
 // decide returns the answer to a question: a verdict, and what to log about it.
 func (s *Server) decide(ctx context.Context, settings waf.Settings, text []byte) (answer string, err error) {
-	request, err := parse(text)
+	team, request, err := parse(text)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	client := turnOf(request.Client)
+	client := turns.Client{Team: team, Name: turnOf(request.Client)}
 	if !s.turns.Enter(ctx, client) {
 		return "", errors.New("too many requests are being looked at")
 	}
@@ -194,29 +194,29 @@ func read(reader *bufio.Reader) (number int, settings waf.Settings, text []byte,
 	return number, settings, text, err
 }
 
-// parse returns the request of a question:
+// parse returns the request of a question, and the namespace of its rule, "" if that is the Gateway's:
 //
-//	CLIENT METHOD VERSION URI
+//	CLIENT TEAM METHOD VERSION URI
 //	NAME: VALUE
 //	...
 //
 //	BODY
 //
 // Lines end as in HTTP. HAProxy lets no line break into any of them, and spaces only into values.
-func parse(text []byte) (*engine.Request, error) {
+func parse(text []byte) (team string, request *engine.Request, err error) {
 	head, body, found := bytes.Cut(text, []byte("\r\n\r\n"))
 	lines := strings.Split(string(head), "\r\n")
 	first := strings.Split(lines[0], " ")
-	if !found || len(first) != 4 {
-		return nil, errors.New("the question has no request")
+	if !found || len(first) != 5 {
+		return "", nil, errors.New("the question has no request")
 	}
-	request := &engine.Request{Client: first[0], Method: first[1], Version: first[2], URI: first[3], Body: body}
+	request = &engine.Request{Client: first[0], Method: first[2], Version: first[3], URI: first[4], Body: body}
 	for _, line := range lines[1:] {
 		name, value, found := strings.Cut(line, ": ")
 		if !found || name == "" {
-			return nil, errors.New("the question has a header without a name")
+			return "", nil, errors.New("the question has a header without a name")
 		}
 		request.Headers = append(request.Headers, engine.Header{Name: name, Value: value})
 	}
-	return request, nil
+	return strings.TrimPrefix(first[1], "-"), request, nil
 }

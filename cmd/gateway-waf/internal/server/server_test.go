@@ -71,17 +71,17 @@ func TestServe(t *testing.T) {
 	})
 	const log = ` {"score":5,"rules":[1,2]}`
 	for _, test := range []struct{ question, want string }{
-		{asked("::1 GET HTTP/1.1 /a\r\n\r\n"), "7 allow" + log},
-		{asked("::1 GET HTTP/1.1 /panic\r\n\r\n"), "7 failed"},
-		{asked("::1 GET HTTP/1.1 /fail\r\n\r\n"), "7 failed"},
-		{asked("::1 GET HTTP/1.1 /deny\r\n\r\n"), "7 deny" + log},
-		{asked("::1 GET HTTP/1.1\r\n\r\n"), "7 failed"},
-		{asked("::1 GET HTTP/1.1 /a b\r\n\r\n"), "7 failed"},
-		{asked("::1 GET HTTP/1.1 /a\r\nname\r\n\r\n"), "7 failed"},
-		{asked("::1 GET HTTP/1.1 /a\r\n: value\r\n\r\n"), "7 failed"},
-		{asked("::1 GET HTTP/1.1 /a\r\n"), "7 failed"},
+		{asked("::1 - GET HTTP/1.1 /a\r\n\r\n"), "7 allow" + log},
+		{asked("::1 - GET HTTP/1.1 /panic\r\n\r\n"), "7 failed"},
+		{asked("::1 - GET HTTP/1.1 /fail\r\n\r\n"), "7 failed"},
+		{asked("::1 - GET HTTP/1.1 /deny\r\n\r\n"), "7 deny" + log},
+		{asked("::1 - GET HTTP/1.1\r\n\r\n"), "7 failed"},
+		{asked("::1 - GET HTTP/1.1 /a b\r\n\r\n"), "7 failed"},
+		{asked("::1 - GET HTTP/1.1 /a\r\nname\r\n\r\n"), "7 failed"},
+		{asked("::1 - GET HTTP/1.1 /a\r\n: value\r\n\r\n"), "7 failed"},
+		{asked("::1 - GET HTTP/1.1 /a\r\n"), "7 failed"},
 		{"a b\n", ""}, {"-1 1 b\n", ""}, {"99999999999 1 /a\n", ""}, {"0 1 /not-base64!\n", ""}, {"0 1 /e30\n", ""}, {"0 a /e30\n", ""}, {"0 /e30\n", ""}, {strings.Repeat("1", 100_000), ""},
-		{asked("10.0.0.1 POST HTTP/2.0 /a?b=c\r\nhost: x\r\na: 1: 2\r\na: \r\n\r\nbody\r\n\r\nrest"), "7 allow" + log},
+		{asked("10.0.0.1 shop POST HTTP/2.0 /a?b=c\r\nhost: x\r\na: 1: 2\r\na: \r\n\r\nbody\r\n\r\nrest"), "7 allow" + log},
 	} {
 		if answer := ask(test.question); answer != test.want {
 			t.Errorf("%.80q: got %q, want %q", test.question, answer, test.want)
