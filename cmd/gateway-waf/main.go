@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"gateway/cmd/gateway-waf/internal/engine"
 	"gateway/cmd/gateway-waf/internal/server"
 	"gateway/cmd/gateway-waf/internal/sets"
 	"gateway/internal/logging"
@@ -33,14 +34,14 @@ func main() {
 // options are what the command line says.
 type options struct {
 	socket, rulesDir string
-	asks             bool
+	asks, onDemand   bool
 }
 
 func (o *options) program() program.Program {
 	return program.Program{
 		Name: "gateway-waf",
 		Usage: "gateway-waf tells HAProxy which requests look like attacks, by the OWASP Core Rule Set.\n" +
-			"The operator starts it in every proxy pod of a Gateway with the filter WAF.",
+			"The operator starts it in every proxy pod of a Gateway with the filter WAF, and wherever there is a key server.",
 		Flags: o.flags, Check: o.check, Run: o.run,
 	}
 }
@@ -48,6 +49,7 @@ func (o *options) program() program.Program {
 func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.socket, "socket", "", "`file` of the socket where HAProxy asks about requests")
 	flags.StringVar(&o.rulesDir, "rules-dir", "", "`directory` with CONFIGMAP/rules.conf of ConfigMaps, as kubelet mounts them; empty: there are none")
+	flags.BoolVar(&o.onDemand, "on-demand", false, "read the Core Rule Set once HAProxy asks about a request, and not before")
 	flags.BoolVar(&o.asks, "ask", false, "exit with 0 if a gateway-waf answers at the socket, else with 1")
 }
 
@@ -65,7 +67,14 @@ func (o *options) run(ctx context.Context) error {
 	}
 	debug.SetGCPercent(garbage)
 	debug.SetMemoryLimit(memory)
-	rules, err := sets.New(o.rulesDir)
+	plain := engine.OnDemand()
+	if !o.onDemand {
+		var err error
+		if plain, err = engine.New(); err != nil {
+			return err
+		}
+	}
+	rules, err := sets.New(o.rulesDir, plain)
 	if err != nil {
 		return err
 	}

@@ -96,17 +96,22 @@ func login(mounted content, options Options) []*corev1ac.ContainerApplyConfigura
 	return []*corev1ac.ContainerApplyConfiguration{container}
 }
 
-// firewall is the native sidecar that looks at requests. Only pods whose Gateway needs it have it. It has no token, no
-// Secret and no way to command HAProxy. HAProxy starts after it has read its rules.
+// firewall is the native sidecar that looks at requests. Without a key server, only pods whose Gateway needs it have it.
+// It has no token, no Secret and no way to command HAProxy. HAProxy starts after it has read its rules. With a key
+// server, it reads them once it is asked about a request, and takes little before: the first WAF replaces no pods.
 func firewall(mounted content, options Options) []*corev1ac.ContainerApplyConfiguration {
-	if !mounted.WAF {
+	if !mounted.hasWAF() {
 		return nil
 	}
 	container := sidecar(proxypod.WAFContainer, "/gateway-waf", options, "-socket="+proxypod.WAFSocket).
-		WithResources(sidecarResources("10m", "64Mi", "512Mi")).
-		WithStartupProbe(corev1ac.Probe().WithExec(corev1ac.ExecAction().WithCommand("/gateway-waf", "-ask", "-socket="+proxypod.WAFSocket)).
-			WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
 		WithVolumeMounts(mount(wafRunVolume, proxypod.WAFRunDir))
+	if mounted.server {
+		container.WithArgs("-on-demand").WithResources(sidecarResources("1m", "16Mi", "512Mi"))
+	} else {
+		container.WithResources(sidecarResources("10m", "64Mi", "512Mi")).
+			WithStartupProbe(corev1ac.Probe().WithExec(corev1ac.ExecAction().WithCommand("/gateway-waf", "-ask", "-socket="+proxypod.WAFSocket)).
+				WithPeriodSeconds(1).WithFailureThreshold(startupSeconds))
+	}
 	if mounted.hasConfigMaps() {
 		container.WithArgs("-rules-dir=" + proxypod.AuthoritiesDir).
 			WithVolumeMounts(mount(authoritiesVolume, proxypod.AuthoritiesDir).WithReadOnly(true))

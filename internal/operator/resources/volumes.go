@@ -49,9 +49,11 @@ func contentOf(gateway *appv1.Gateway, options Options) content {
 	return content{source.MountsOf(gateway), options.KeyServer != ""}
 }
 
-// hasKeys, hasLogin and hasConfigMaps report whether pods have a keys container, a login container, and ConfigMaps.
+// hasKeys, hasLogin, hasWAF and hasConfigMaps report whether pods have a keys container, a login container, a waf
+// container, and ConfigMaps.
 func (c content) hasKeys() bool       { return c.server || c.HasKeys() }
 func (c content) hasLogin() bool      { return c.server || len(c.Logins) > 0 }
+func (c content) hasWAF() bool        { return c.server || c.WAF }
 func (c content) hasConfigMaps() bool { return c.server || len(c.ConfigMaps) > 0 }
 
 // mountArgs tell the agent what is mounted. From the files alone, it cannot tell a Secret that does not exist from one
@@ -94,7 +96,7 @@ func haproxyTLSMounts(mounted content) []*corev1ac.VolumeMountApplyConfiguration
 	if mounted.hasKeys() {
 		mounts = append(mounts, mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir))
 	}
-	if mounted.WAF {
+	if mounted.hasWAF() {
 		mounts = append(mounts, mount(wafRunVolume, proxypod.WAFRunDir))
 	}
 	if mounted.hasLogin() {
@@ -114,7 +116,7 @@ func tlsVolumes(mounted content) []*corev1ac.VolumeApplyConfiguration {
 	if mounted.hasLogin() {
 		volumes = append(volumes, inMemory(loginRunVolume))
 	}
-	if mounted.WAF {
+	if mounted.hasWAF() {
 		volumes = append(volumes, inMemory(wafRunVolume))
 	}
 	if mounted.server {

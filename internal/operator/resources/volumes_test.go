@@ -106,8 +106,8 @@ func TestPodsOfAKeyServer(t *testing.T) {
 	options.KeyServer, options.KeyServerCA = "keys.gateway-system.svc:8443", "PEM"
 	template := DesiredDeployment(readGateway(t, "testdata/tls.in.yaml"), options).Spec.Template
 	pod := template.Spec
-	if plain := DesiredDeployment(readGateway(t, "testdata/plain.in.yaml"), options).Spec.Template.Spec; len(plain.InitContainers) != 3 || len(pod.InitContainers) != 3 {
-		t.Fatalf("there are %d and %d init containers, want keys, login and the agent", len(plain.InitContainers), len(pod.InitContainers))
+	if plain := DesiredDeployment(readGateway(t, "testdata/plain.in.yaml"), options).Spec.Template.Spec; len(plain.InitContainers) != 4 || len(pod.InitContainers) != 4 {
+		t.Fatalf("there are %d and %d init containers, want keys, login, waf and the agent", len(plain.InitContainers), len(pod.InitContainers))
 	}
 	for _, test := range []struct {
 		container *corev1ac.ContainerApplyConfiguration
@@ -115,14 +115,15 @@ func TestPodsOfAKeyServer(t *testing.T) {
 	}{
 		{&pod.InitContainers[0], []string{"rw secrets", "rw keys", "rw keys-run", "rw certificates", "ro config", "rw logins", "rw authorities", "token keys.app.example.com"}},
 		{&pod.InitContainers[1], []string{"ro logins", "rw login-run", "ro authorities"}},
-		{&pod.InitContainers[2], []string{"rw config", "rw run", "token", "ro certificates", "ro authorities"}},
-		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw login-run"}},
+		{&pod.InitContainers[2], []string{"rw waf-run", "ro authorities"}},
+		{&pod.InitContainers[3], []string{"rw config", "rw run", "token", "ro certificates", "ro authorities"}},
+		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run", "rw waf-run", "rw login-run"}},
 	} {
 		if got := held(t, pod, test.container); !slices.Equal(got, test.want) {
 			t.Errorf("container %s holds %q, want %q", *test.container.Name, got, test.want)
 		}
 	}
-	if agent := &pod.InitContainers[2]; !slices.Contains(agent.Args, "-key-server") || slices.ContainsFunc(agent.Args, func(arg string) bool { return strings.Contains(arg, "shop-tls") }) {
+	if agent := &pod.InitContainers[3]; !slices.Contains(agent.Args, "-key-server") || slices.ContainsFunc(agent.Args, func(arg string) bool { return strings.Contains(arg, "shop-tls") }) {
 		t.Errorf("the agent runs with %q", agent.Args)
 	}
 	for _, volume := range pod.Volumes {
@@ -219,6 +220,10 @@ func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
 		"users for one more rule": {func(spec *appv1.GatewaySpec) {
 			spec.Routes[0].Rules = append(spec.Routes[0].Rules, spec.Routes[0].Rules...)
 		}, false},
+		"the first WAF": {func(spec *appv1.GatewaySpec) {
+			rule := &spec.Routes[0].Rules[0]
+			rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterWAF, WAF: &appv1.WAF{}})
+		}, true},
 		"the order of Secrets": {func(spec *appv1.GatewaySpec) { slices.Reverse(spec.Listeners[0].TLS.CertificateRefs) }, false},
 		"a Secret for one more listener": {func(spec *appv1.GatewaySpec) {
 			spec.Listeners[1].TLS.CertificateRefs = spec.Listeners[0].TLS.CertificateRefs

@@ -41,13 +41,21 @@ const (
 	rest  = "\nInclude @owasp_crs/REQUEST-90[^1]-*.conf\nInclude @owasp_crs/REQUEST-9[^0]?-*.conf\n"
 )
 
-// New reads the rules, which are in the program, and those of a user. These come before all others that look at
-// requests: they may leave out any, and add to the score.
-func New(own ...waf.Directive) (*Engine, error) {
+// OnDemand has the rules of the program. It reads them once it is asked about a request.
+func OnDemand() *Engine { return unread(nil) }
+
+func unread(own []waf.Directive) *Engine {
 	e := &Engine{own: text(own), rules: map[kind]func() (coraza.WAF, error){}}
 	for _, k := range e.kinds() {
 		e.rules[k] = sync.OnceValues(func() (coraza.WAF, error) { return e.readFor(k) })
 	}
+	return e
+}
+
+// New reads the rules, which are in the program, and those of a user. These come before all others that look at
+// requests: they may leave out any, and add to the score.
+func New(own ...waf.Directive) (*Engine, error) {
+	e := unread(own)
 	// Most requests are of the first kind. The others are read when they are asked for.
 	_, err := e.rules[e.kinds()[0]]()
 	if err == nil {

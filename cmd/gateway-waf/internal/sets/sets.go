@@ -33,15 +33,12 @@ type Sets struct {
 	engines atomic.Pointer[map[string]*engine.Engine]
 }
 
-// New reads the Core Rule Set, and the rules in a directory; "": there are none.
-func New(dir string) (*Sets, error) {
-	plain, err := engine.New()
-	if err != nil {
-		return nil, err
-	}
+// New has the Core Rule Set, and reads the rules in a directory; "": there are none.
+func New(dir string, plain *engine.Engine) (*Sets, error) {
 	s := &Sets{dir: dir}
 	s.engines.Store(&map[string]*engine.Engine{"": plain})
-	if err = s.Look(); errors.Is(err, fs.ErrNotExist) {
+	err := s.Look()
+	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil // gateway-keys, which writes them in place of kubelet, may start later
 	}
 	return s, err

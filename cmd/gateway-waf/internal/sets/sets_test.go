@@ -28,7 +28,7 @@ func TestLook(t *testing.T) {
 	put("a/rules.conf", refusing("a"))
 	put("b/rules.conf", "SecRuleEngine Off")
 	put("c/ca.crt", "none")
-	s, err := sets.New(volume.Dir)
+	s, err := sets.New(volume.Dir, engine.OnDemand())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestWhatComesLater(t *testing.T) {
 	if err := os.Rename(link, link+"-later"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sets.New(volume.Dir)
+	s, err := sets.New(volume.Dir, engine.OnDemand())
 	if err != nil || verdicts(s, "a") != "none" {
 		t.Fatalf("at first: %s, %v", verdicts(s, "a"), err)
 	}
