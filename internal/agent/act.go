@@ -13,6 +13,7 @@ import (
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/logging"
+	"gateway/internal/tree"
 )
 
 const (
@@ -198,18 +199,19 @@ func (a *Agent) refuse(refused *configuration, err error, fallback bool) {
 // write puts the target on the disk, for HAProxy to start on.
 func (a *Agent) write(next action) error {
 	id, config := a.store.nextID(), next.target.config
-	files := config.FilesAfter(a.written.config, a.written.files)
-	a.written.config, a.written.files = config, maps.Clone(files)
-	files[ir.PodsFile] = []byte(ir.PodsKey + " " + a.relay.IDs() + "\n")
-	files[ir.LoadFile] = ir.LoadContent(a.options.Namespace, a.options.Gateway, id)
-	if !a.state.running.up {
-		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.
-	}
-	err := a.store.write(id, files, next.proven)
+	all := map[string]tree.Map[string]{}
+	maps.Copy(all, config.Maps)
+	all[ir.PodsFile] = tree.Of(map[string]string{ir.PodsKey: a.relay.IDs()})
+	config.Maps = all
+	load := ir.LoadContent(a.options.Namespace, a.options.Gateway, id)
+	// What is on the disk may be why HAProxy does not start: all is written anew.
+	whole := next.kind == actionReload || !a.state.running.up
+	err := a.store.write(id, config, load, whole, next.proven)
 	if err == nil {
 		err = a.store.point(id)
 	}
 	if err != nil {
+		a.store.files = nil
 		// The next try has another id, and what goes wrong each second is to be told once.
 		return errors.New(strings.ReplaceAll(err.Error(), id, dirPrefix+"*"))
 	}
@@ -231,6 +233,6 @@ func (a *Agent) rollBack(before disk) error {
 	if before.id == "" {
 		return nil
 	}
-	a.state.disk, a.store.clean = before, false
+	a.state.disk, a.store.clean, a.store.files = before, false, nil
 	return a.store.point(before.id)
 }

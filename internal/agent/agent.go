@@ -114,11 +114,6 @@ type Agent struct {
 	// state is what is known of HAProxy.
 	state   state
 	cleanup cleanup
-	// written is what was last put on the disk, and its files.
-	written struct {
-		config ir.Config
-		files  map[string][]byte
-	}
 	// problem is why the last pass could not do what it wanted, if not because of what it loaded.
 	problem string
 	// fault is the panic that keeps the loop from finding out what is wanted; "": none. nextLook is when it tries again.

@@ -139,7 +139,7 @@ func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 
 	good, _, err := r.agent.store.open()
 	r.must(err)
-	r.must(r.agent.store.write("load-bad", sources(ir.LoadFile, "", ir.ConfigFile, "defaults\n    nonsense\n"), false))
+	r.must(r.agent.store.write("load-bad", sources(ir.ConfigFile, "defaults\n    nonsense\n"), nil, true, false))
 	r.must(r.agent.store.point("load-bad"))
 	master := runtime.NewMaster(r.haproxy.MasterSocket)
 	for range 60 {

@@ -83,7 +83,7 @@ func TestARestartDoesNotMakeReady(t *testing.T) {
 func TestAMarkThatWasOnlyBegun(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	id := s.nextID()
-	mustDo(t, s.write(id, sources(ir.ConfigFile, "one"), false))
+	mustDo(t, s.write(id, sources(ir.ConfigFile, "one"), nil, true, false))
 	mustDo(t, s.point(id))
 	mustDo(t, s.prove(id))
 	if got, proven, err := s.open(); got != id || !proven || err != nil {

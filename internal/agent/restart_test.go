@@ -53,7 +53,7 @@ func TestAnAgentKilledDuringAReloadKeepsCertificates(t *testing.T) {
 func (r *tlsRig) pointToWhatIsNotLoaded() {
 	r.t.Helper()
 	id := r.agent.store.nextID()
-	r.must(r.agent.store.write(id, sources(ir.ConfigFile, ""), false))
+	r.must(r.agent.store.write(id, sources(ir.ConfigFile, ""), nil, true, false))
 	r.must(r.agent.store.point(id))
 }
 

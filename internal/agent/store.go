@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +20,10 @@ const (
 	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent,
 	// which knows nothing of this one's. In it is the checksum of all other files.
 	provenName = "proven"
+	// spareName is a directory that the next configuration is made of.
+	spareName = "spare"
+
+	fileMode = 0o640
 )
 
 // store keeps configurations on disk: a directory for each, and a symlink to the one that HAProxy starts on. The name
@@ -39,11 +41,13 @@ type store struct {
 	proven string
 	// served says that it is noted that the pod was up to date once.
 	served bool
-	// newest is the configuration that was written last.
-	newest struct {
-		id    string
-		files map[string][]byte
-	}
+	// newest is the load id of the configuration that was written last, previous the one before, and spare says that there
+	// is a spare directory: it is the one before.
+	newest, previous string
+	spare            bool
+	// config is what is in the newest one, by files; nil: that is not known.
+	config ir.Config
+	files  map[string]*storedFile
 }
 
 // open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is
@@ -114,13 +118,14 @@ func (s *store) read(id string) (map[string][]byte, error) {
 
 // checksum tells the content of files.
 func checksum(files map[string][]byte) []byte {
-	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		_, _ = fmt.Fprintf(sum, "%s %d\n", name, len(files[name])) // which never fails, nor does the next
-		_, _ = sum.Write(files[name])
+	var sum uint64
+	for name, content := range files {
+		sum += sumOf(name, content)
 	}
-	return fmt.Appendf(nil, "%08x\n", sum.Sum32())
+	return markOf(sum)
 }
+
+func markOf(sum uint64) []byte { return fmt.Appendf(nil, "%016x\n", sum) }
 
 // nextID returns a load id that no configuration had before, of this agent or another. So HAProxy proves what it runs
 // by naming it.
@@ -129,57 +134,87 @@ func (s *store) nextID() string {
 	return fmt.Sprintf("%s%06d-%x", dirPrefix, s.serial, s.epoch)
 }
 
-// write puts a configuration on disk, for good, without making it the current one. proven means that HAProxy is sure to
-// accept it. Files that the previous configuration has, too, are linked: writing takes a disk some milliseconds a file.
-// After an error nothing is left over: the disk may be full.
-func (s *store) write(id string, files map[string][]byte, proven bool) error {
+// write puts a configuration on disk, for good, without making it the current one. load is the content of LoadFile.
+// whole means that all of it is written, and otherwise only what differs from the configuration before. That one stays
+// as it is: the directory of the one before it is brought up to date, and gets the load id as its name. proven means
+// that HAProxy is sure to accept it. After an error nothing is left over: the disk may be full.
+func (s *store) write(id string, config ir.Config, load []byte, whole, proven bool) error {
 	s.clean = false
-	dir := s.dir(id)
-	if err := os.Mkdir(dir, 0o750); err != nil {
-		return fmt.Errorf("failed to make a configuration directory: %w", err)
+	names := config.FileNames()
+	whole = whole || s.files == nil || !config.IsPatchOf(s.config)
+	for name := range s.files {
+		whole = whole || !slices.Contains(names, name)
 	}
-	if err := s.fill(dir, files, proven); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+	err := s.makeDir(id, whole)
+	if err == nil {
+		err = s.fill(id, names, config, load, proven)
 	}
-	s.newest.id, s.newest.files = id, files
+	if err != nil {
+		s.files = nil
+		return errors.Join(err, os.RemoveAll(s.dir(id)))
+	}
+	if s.previous = s.newest; whole {
+		s.previous = "" // it may have files that are not in use any more
+	}
+	s.newest, s.config = id, config
 	if proven {
 		s.proven = id
 	}
 	return nil
 }
 
-// fill writes the files of a configuration, all at once: a busy disk takes about as long for many as for one.
-func (s *store) fill(dir string, files map[string][]byte, proven bool) error {
-	var writing sync.WaitGroup
-	errs := make([]error, len(files))
-	for i, name := range slices.Sorted(maps.Keys(files)) {
-		content, path := files[name], filepath.Join(dir, name)
-		if before, ok := s.newest.files[name]; ok && bytes.Equal(before, content) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
-			continue
+// makeDir makes the directory of a configuration, of the spare one if that is of use.
+func (s *store) makeDir(id string, whole bool) error {
+	if whole {
+		s.files, s.config = map[string]*storedFile{}, ir.Config{}
+	} else if s.spare {
+		s.spare = false
+		if err := os.Rename(s.dir(spareName), s.dir(id)); err != nil {
+			return fmt.Errorf("failed to use the spare directory: %w", err)
 		}
+		return removeFile(filepath.Join(s.dir(id), provenName))
+	}
+	for _, file := range s.files {
+		file.isAlone, file.behind = true, nil
+	}
+	if err := os.Mkdir(s.dir(id), 0o750); err != nil {
+		return fmt.Errorf("failed to make a configuration directory: %w", err)
+	}
+	return nil
+}
+
+// fill writes the files of a configuration, all at once: a busy disk takes about as long for many as for one.
+func (s *store) fill(id string, names []string, config ir.Config, load []byte, proven bool) error {
+	var writing sync.WaitGroup
+	errs, sum := make([]error, len(names)+1), sumOf(ir.LoadFile, load)
+	for i, name := range names {
+		file, patches := s.files[name].changed(name, config, s.config)
+		s.files[name] = file
+		sum += file.sum
 		writing.Go(func() {
-			if err := writeFile(path, content); err != nil {
+			if err := file.write(filepath.Join(s.dir(id), name), filepath.Join(s.dir(s.newest), name), patches); err != nil {
 				errs[i] = fmt.Errorf("failed to write %s: %w", name, err)
 			}
 		})
 	}
+	writing.Go(func() { errs[len(names)] = writeFile(filepath.Join(s.dir(id), ir.LoadFile), load) })
 	writing.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	if proven {
-		if err := writeFile(filepath.Join(dir, provenName), checksum(files)); err != nil {
+		if err := writeFile(filepath.Join(s.dir(id), provenName), markOf(sum)); err != nil {
 			return fmt.Errorf("failed to mark a configuration: %w", err)
 		}
 	}
-	return syncDir(dir)
+	return syncDir(s.dir(id))
 }
 
 // point makes a configuration the current one. A reader sees all of the old or all of the new one, unless it opens
 // files before and after the swap.
 func (s *store) point(id string) error {
 	next := s.current + ".next"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeFile(next); err != nil {
 		return fmt.Errorf("failed to remove an old symlink: %w", err)
 	}
 	if err := os.Symlink(id, next); err != nil {
@@ -225,7 +260,8 @@ func (s *store) serve() error {
 
 func (s *store) servedFile() string { return filepath.Join(filepath.Dir(s.current), "served") }
 
-// prune removes every configuration except one and the symlink's, which may differ after a failed swap.
+// prune removes every configuration except one and the symlink's, which may differ after a failed swap. The one before
+// becomes the spare one.
 func (s *store) prune(keep string) error {
 	if s.clean {
 		return nil
@@ -238,10 +274,19 @@ func (s *store) prune(keep string) error {
 	}
 	current, _ := os.Readlink(s.current)
 	for _, entry := range entries {
-		if entry.IsDir() && strings.HasPrefix(entry.Name(), dirPrefix) && entry.Name() != keep && entry.Name() != current {
-			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-				return fmt.Errorf("failed to remove an old configuration: %w", err)
-			}
+		name := entry.Name()
+		isOld := strings.HasPrefix(name, dirPrefix) && name != keep && name != current || name == spareName && !s.spare
+		if !entry.IsDir() || !isOld {
+			continue
+		}
+		if name == s.previous && keep == s.newest && s.files != nil {
+			s.spare = true
+			err = os.Rename(s.dir(name), s.dir(spareName))
+		} else {
+			err = os.RemoveAll(s.dir(name))
+		}
+		if err != nil {
+			return fmt.Errorf("failed to remove an old configuration: %w", err)
 		}
 	}
 	return nil
@@ -251,7 +296,7 @@ func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.curr
 
 // writeFile returns when the content is on the disk, where it survives a crash of the machine. The mark may get lost.
 func writeFile(path string, content []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}
@@ -260,6 +305,14 @@ func writeFile(path string, content []byte) error {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
+}
+
+// removeFile removes a file if it is there.
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func syncDir(path string) error {

@@ -25,13 +25,13 @@ func TestStore(t *testing.T) {
 		t.Errorf("an empty directory holds %q, %t, %v", id, proven, err)
 	}
 	first := s.nextID()
-	mustDo(t, s.write(first, sources(ir.ConfigFile, "one"), false))
+	mustDo(t, s.write(first, sources(ir.ConfigFile, "one"), nil, true, false))
 	if _, err := os.Stat(current); err == nil {
 		t.Error("writing alone made it the current one")
 	}
 	mustDo(t, s.point(first))
 	second := s.nextID()
-	mustDo(t, s.write(second, sources(ir.ConfigFile, "two"), false))
+	mustDo(t, s.write(second, sources(ir.ConfigFile, "two"), nil, true, false))
 	mustDo(t, s.point(second))
 	if content, err := os.ReadFile(filepath.Join(current, ir.ConfigFile)); err != nil || string(content) != "two" {
 		t.Errorf("current is %q, %v", content, err)
@@ -53,41 +53,6 @@ func TestStore(t *testing.T) {
 	mustDo(t, os.RemoveAll(s.dir(first)))
 	if id, _, err := next.open(); id != "" || err != nil {
 		t.Errorf("a symlink to nothing holds %q, %v", id, err)
-	}
-}
-
-// TestUnchangedFilesAreLinked: what does not change is written once, and outlives the configuration that it came with.
-func TestUnchangedFilesAreLinked(t *testing.T) {
-	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
-	first, second := s.nextID(), s.nextID()
-	mustDo(t, s.write(first, sources(ir.ConfigFile, "a", "other", "b"), true))
-	mustDo(t, s.write(second, sources(ir.ConfigFile, "a", "other", "c", "new", "d"), false))
-	same := func(name string) bool {
-		one, err := os.Stat(filepath.Join(s.dir(first), name))
-		mustDo(t, err)
-		other, err := os.Stat(filepath.Join(s.dir(second), name))
-		mustDo(t, err)
-		return os.SameFile(one, other)
-	}
-	if !same(ir.ConfigFile) || same("other") {
-		t.Error("the wrong file was linked")
-	}
-	mustDo(t, s.prune(second))
-	third := s.nextID()
-	mustDo(t, s.write(third, sources(ir.ConfigFile, "a", "other", "c", "new", "e"), true))
-	mustDo(t, s.point(third))
-	files, err := s.read(third)
-	mustDo(t, err)
-	if len(files) != 3 {
-		t.Errorf("the files are %v", files)
-	}
-	for name, want := range map[string]string{ir.ConfigFile: "a", "other": "c", "new": "e"} {
-		if content, err := os.ReadFile(filepath.Join(s.current, name)); err != nil || string(content) != want {
-			t.Errorf("%s is %q, %v; want %q", name, content, err, want)
-		}
-	}
-	if id, proven, err := (&store{current: s.current}).open(); id != third || !proven || err != nil {
-		t.Errorf("the next agent finds %q, %t, %v", id, proven, err)
 	}
 }
 
@@ -123,7 +88,7 @@ func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
 	t.Run("a file", func(t *testing.T) { fails(t, newAgent(), bad) })
 	t.Run("the store's own", func(t *testing.T) {
 		a := newAgent()
-		if err := a.store.write(a.store.nextID(), sources("no/such", ""), false); err == nil {
+		if err := a.store.write(a.store.nextID(), sources("no/such", ""), nil, false, false); err == nil {
 			t.Fatal("it was written")
 		}
 		if entries, err := os.ReadDir(filepath.Dir(current)); err != nil || len(entries) > 0 {
@@ -140,7 +105,7 @@ func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
 func TestPruneLeavesWhatIsPointedTo(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	for _, id := range []string{"load-1", "load-2", "load-3"} {
-		mustDo(t, s.write(id, sources(ir.ConfigFile, id), false))
+		mustDo(t, s.write(id, sources(ir.ConfigFile, id), nil, true, false))
 	}
 	mustDo(t, s.point("load-2"))
 	mustDo(t, s.prune("load-1"))
@@ -151,11 +116,11 @@ func TestPruneLeavesWhatIsPointedTo(t *testing.T) {
 	}
 }
 
-// sources are files of a NAME and a CONTENT each.
-func sources(namesAndContents ...string) map[string][]byte {
+// sources is a configuration with files of a NAME and a CONTENT each.
+func sources(namesAndContents ...string) ir.Config {
 	files := map[string][]byte{}
 	for pair := range slices.Chunk(namesAndContents, 2) {
 		files[pair[0]] = []byte(pair[1])
 	}
-	return files
+	return ir.Config{Files: files}
 }

@@ -57,7 +57,7 @@ func (k *Keeper) forget(ctx context.Context, at time.Time) error {
 
 // readConfigurations returns what HAProxy's configurations name certificates in.
 func readConfigurations(dir string) (all []byte, err error) {
-	for _, pattern := range []string{"*/haproxy.cfg", "*/*.list"} {
+	for _, pattern := range []string{"load-*/haproxy.cfg", "load-*/*.list"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return nil, err

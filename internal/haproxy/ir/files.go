@@ -1,7 +1,6 @@
 package ir
 
 import (
-	"bytes"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"gateway/internal/certificates"
-	"gateway/internal/tree"
 )
 
 // The files of a configuration, in Paths.ConfigDir.
@@ -162,85 +160,8 @@ func LoadContent(namespace, name, id string) []byte {
 func (c Config) FileNames() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(c.Files)), slices.Collect(maps.Keys(c.Authorities)), slices.Collect(maps.Keys(c.Certificates)))
 	names = append(names, ConfigFile, ConditionsFile, PathsFile, ListsFile, SplitsFile, FiltersFile, AddressesFile, KeysFile)
-	return slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(c.Maps))...)))
+	return slices.Compact(slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(c.Maps))...))))
 }
-
-// Content returns the content of a file.
-func (c Config) Content(file string) []byte { return c.contentOf(file, 0) }
-
-// contentOf is Content for a file of about as many bytes.
-func (c Config) contentOf(file string, size int) []byte {
-	for _, files := range []map[string][]byte{c.Files, c.Authorities} {
-		if content := files[file]; content != nil {
-			return content
-		}
-	}
-	var b bytes.Buffer
-	b.Grow(size + size/64) // A buffer that grows is copied again and again.
-	switch file {
-	case ConfigFile:
-		c.writeConfig(&b)
-		return b.Bytes()
-	case ConditionsFile:
-		for _, entry := range ConditionEntries(c.Lists) {
-			writeEntry(&b, entry.Key, entry.Value)
-		}
-		return b.Bytes()
-	}
-	if entries, ok := c.Maps[file]; ok {
-		for key, value := range entries.All() {
-			writeEntry(&b, key, value)
-		}
-		return b.Bytes()
-	}
-	if list, ok := c.Certificates[file]; ok {
-		if list.First != nil {
-			b.WriteString(list.First.String() + "\n")
-		}
-		for line := range list.Lines.Keys() {
-			b.WriteString(line + "\n")
-		}
-		return b.Bytes()
-	}
-	for _, content := range c.Contents.Prefix(ContentKey(file, "")) {
-		for _, entry := range content.Entries {
-			writeEntry(&b, entry.Key, entry.Value)
-		}
-	}
-	return b.Bytes()
-}
-
-// AllFiles returns the content of every file but LoadFile, by name.
-func (c Config) AllFiles() map[string][]byte { return c.FilesAfter(Config{}, nil) }
-
-// FilesAfter is AllFiles with the files of an earlier configuration, of which it takes those that are the same.
-func (c Config) FilesAfter(before Config, known map[string][]byte) map[string][]byte {
-	changed := map[string]bool{
-		ConfigFile:     !isSame(c.Sections, before.Sections) || c.Backends != before.Backends,
-		ConditionsFile: c.Lists != before.Lists,
-	}
-	for change := range tree.Changes(before.Contents, c.Contents) {
-		for _, content := range []*Content{change.Old, change.New} {
-			if content != nil {
-				changed[content.File] = true
-			}
-		}
-	}
-	files := map[string][]byte{}
-	for _, name := range c.FileNames() {
-		content, ok := known[name]
-		list, isCertificates := c.Certificates[name]
-		isCertificates = isCertificates && list != before.Certificates[name]
-		if entries, isMap := c.Maps[name]; !ok || changed[name] || isCertificates || c.Files[name] != nil || isMap && entries != before.Maps[name] {
-			content = c.contentOf(name, len(content))
-		}
-		files[name] = content
-	}
-	return files
-}
-
-// isSame reports whether two slices are one.
-func isSame(a, b []Section) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 // sortedKeys returns those of a map.
 func sortedKeys[V any](all map[string]V) []string {
@@ -249,36 +170,9 @@ func sortedKeys[V any](all map[string]V) []string {
 	return keys
 }
 
-// writeEntry writes the line of an entry in a map file.
-func writeEntry(b *bytes.Buffer, key, value string) {
-	b.WriteString(key)
-	b.WriteByte(' ')
-	b.WriteString(value)
-	b.WriteByte('\n')
-}
-
-// writeConfig writes haproxy.cfg: the sections, then the backends with their servers.
-func (c Config) writeConfig(b *bytes.Buffer) {
-	for i, section := range c.Sections {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(section.Header)
-		b.WriteByte('\n')
-		for _, line := range section.Lines {
-			b.WriteString("    ")
-			b.WriteString(line.Text)
-			b.WriteByte('\n')
-		}
-	}
-	for backend := range c.Backends.Values() {
-		b.Write(backend.section)
-	}
-}
-
 // text returns the section of a backend.
-func (backend *Backend) text(name string) []byte {
-	b := &bytes.Buffer{}
+func (backend *Backend) text(name string) string {
+	b := &strings.Builder{}
 	fmt.Fprintf(b, "\nbackend %s from %s\n", name, backend.Defaults)
 	settings := backend.Settings
 	if settings.CookieKey != "" {
@@ -297,7 +191,7 @@ func (backend *Backend) text(name string) []byte {
 		address, options := settings.address(server)
 		fmt.Fprintf(b, "    server %s %s id %d%s%s\n", ServerName(server), address, id, server.options(), options)
 	}
-	return bytes.Clone(b.Bytes())
+	return b.String()
 }
 
 // ServerName returns the name of a server in its backend, from which its address and port can be read: 10.0.0.1_8080,

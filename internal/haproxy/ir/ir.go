@@ -98,7 +98,7 @@ type Backend struct {
 	// Servers are sorted, each once.
 	Servers []Server
 	// section is the section in haproxy.cfg: most backends outlive many configurations.
-	section []byte
+	section string
 }
 
 // ServerSettings are the settings of a server.
