@@ -78,8 +78,7 @@ func (s *Site) ruleDoubts() []model.Problem {
 			if HasNoWeight(rule) {
 				doubt("rules[%d]: the weights of all backends are 0, so its requests are answered with 500")
 			}
-			// Objects made of Ingresses have such rules on purpose.
-			if route.Origin.Kind == "Gateway" && len(rule.Backends) == 0 && rule.Refused == "" && rule.Redirect == nil && rule.Response == nil {
+			if len(rule.Backends) == 0 && rule.Refused == "" && rule.Redirect == nil && rule.Response == nil && !s.hasProblem(route, i) {
 				doubt("rules[%d] has no backendRefs, so its requests are answered with 500")
 			}
 			if rule.CORS != nil && rule.CORS.Credentials && slices.Contains(rule.CORS.Origins, "*") {
@@ -88,6 +87,13 @@ func (s *Site) ruleDoubts() []model.Problem {
 		}
 	}
 	return all
+}
+
+// hasProblem reports whether a part of a rule of a route is left out.
+func (s *Site) hasProblem(route *model.Route, index int) bool {
+	return slices.ContainsFunc(s.Model().Problems, func(p model.Problem) bool {
+		return p.RouteKind == route.Kind && p.Route == route.Name && strings.HasPrefix(p.Field, fmt.Sprintf("rules[%d]", index))
+	})
 }
 
 // aboutRule returns a problem of a rule of a route.

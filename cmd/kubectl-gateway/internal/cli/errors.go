@@ -109,6 +109,8 @@ var (
 	// inBody is where the API server names a field again, and anyOf where it announces another problem.
 	inBody = regexp.MustCompile(`: \S+ in body `)
 	anyOf  = regexp.MustCompile(`<nil>: Invalid value: "": "\S+" must validate [a-z ]+ \(\w+\)[;,] `)
+	// empty is what has a length of 0, and must not.
+	empty = regexp.MustCompile(`Invalid value: (?:0: should have at least 1 (?:items|properties)|"": should be at least 1 chars long)$`)
 	// expected is an expression, which helps few, and words what stands in place of one.
 	expected = regexp.MustCompile(`Invalid value: "([^"]*)": should match '(\S.*)'$`)
 	words    = regexp.MustCompile(`should match '\^(any .*?), see kubectl explain\$'`)
@@ -141,6 +143,7 @@ func form(expression string) string {
 // Plain returns the API server's objection to an object, without the parts that help nobody.
 func Plain(problem string) string {
 	problem = inBody.ReplaceAllString(anyOf.ReplaceAllString(problem, ""), ": ")
+	problem = empty.ReplaceAllString(problem, "must not be empty")
 	problem = words.ReplaceAllString(regex.ReplaceAllString(problem, ""), "must be $1: see kubectl explain")
 	match := expected.FindStringSubmatch(problem)
 	if match == nil {
@@ -161,7 +164,7 @@ func repair(value, expression string) string {
 		between = ""
 	}
 	lower := strings.ToLower(value)
-	others := []string{lower, strings.ReplaceAll(value, " ", between), strings.ReplaceAll(lower, "_", "-"), strings.TrimRight(value, "/")}
+	others := []string{strings.TrimSpace(value), lower, strings.ReplaceAll(value, " ", between), strings.ReplaceAll(lower, "_", "-"), strings.TrimRight(value, "/")}
 	if address, err := netip.ParseAddr(value); err == nil {
 		others = append(others, fmt.Sprintf("%s/%d", value, address.BitLen()))
 	}

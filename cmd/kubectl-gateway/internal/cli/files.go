@@ -244,7 +244,7 @@ func (c *contents) unknownClasses() []model.Problem {
 	var all []model.Problem
 	for _, class := range c.unknown {
 		near := Nearest(class, c.classes)
-		if len(c.classes) == 0 && class != usualClass && distance(class, usualClass) <= 2 {
+		if len(c.classes) == 0 && class != usualClass && distance(strings.ToLower(class), usualClass) <= 2 {
 			near = usualClass
 		}
 		const message = "GatewayClass %s is not in the files (do you mean %s?): a Gateway of a class that does not exist has no proxies"

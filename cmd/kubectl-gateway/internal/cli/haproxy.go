@@ -20,12 +20,23 @@ func HAProxy(ctx context.Context, dir string, arguments ...string) (*exec.Cmd, e
 			return exec.Command(name, arguments...), nil //nolint:gosec // HAProxy
 		}
 	}
-	if docker, err := exec.LookPath("docker"); err == nil {
-		arguments = append([]string{
-			"run", "--rm", "--network=host", fmt.Sprintf("--user=%d:%d", os.Getuid(), os.Getgid()), "--volume=" + dir + ":" + dir,
-			"haproxy:" + haproxyVersion, "haproxy",
-		}, arguments...)
-		return exec.Command(docker, arguments...), nil //nolint:gosec // docker
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		return nil, fmt.Errorf("there is neither HAProxy %s on the PATH nor docker: install one of them", haproxyVersion)
 	}
-	return nil, fmt.Errorf("there is neither HAProxy %s on the PATH nor docker: install one of them", haproxyVersion)
+	if out, err := exec.CommandContext(ctx, docker, "version").CombinedOutput(); err != nil { //nolint:gosec // docker
+		return nil, fmt.Errorf("there is no HAProxy %s on the PATH, and docker is not running: install HAProxy, or start docker: %s",
+			haproxyVersion, lastLine(out))
+	}
+	arguments = append([]string{
+		"run", "--rm", "--network=host", fmt.Sprintf("--user=%d:%d", os.Getuid(), os.Getgid()), "--volume=" + dir + ":" + dir,
+		"haproxy:" + haproxyVersion, "haproxy",
+	}, arguments...)
+	return exec.Command(docker, arguments...), nil //nolint:gosec // docker
+}
+
+// lastLine returns the last line of an output, where programs say why they failed.
+func lastLine(out []byte) string {
+	text := strings.TrimSpace(string(out))
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }

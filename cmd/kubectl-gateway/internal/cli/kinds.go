@@ -46,7 +46,7 @@ func unknownKind(kind schema.GroupVersionKind) string {
 	}
 	var others []string
 	for other := range kinds.AllKnownTypes() {
-		if other.Kind == kind.Kind && isOurs(other.Group) && (isOurs(kind.Group) || distance(other.Group, kind.Group) <= 2) {
+		if other.Kind == kind.Kind && isOurs(other.Group) && (isOurs(kind.Group) || isLike(kind.Group, other.Group)) {
 			return fmt.Sprintf("there is no kind %s of %s: use apiVersion %s", kind.Kind, kind.GroupVersion(), kinds.VersionsForGroupKind(other.GroupKind())[0])
 		}
 		if other.Group != kind.Group {
@@ -63,6 +63,11 @@ func unknownKind(kind schema.GroupVersionKind) string {
 	}
 	slices.Sort(others)
 	return fmt.Sprintf("there is no kind %s of %s: there are %s", kind.Kind, kind.Group, strings.Join(slices.Compact(others), ", "))
+}
+
+// isLike reports whether a group may be meant for another one: it differs by few letters, or lacks the first words.
+func isLike(group, other string) bool {
+	return distance(strings.ToLower(group), other) <= len(other)/4 || strings.HasSuffix(other, "."+group)
 }
 
 // isOurs reports whether all kinds of a group are known.

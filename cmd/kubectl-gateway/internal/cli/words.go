@@ -18,7 +18,10 @@ import (
 // refused returns what the API server would have against an object: an error for each problem, by lines, with what to
 // write instead.
 func (d Document) refused(problems []admission.Problem) error {
-	problems = slices.DeleteFunc(slices.Clone(problems), func(p admission.Problem) bool { return d.follows(p, problems) })
+	causes := slices.DeleteFunc(slices.Clone(problems), func(p admission.Problem) bool { return d.follows(p, problems) })
+	if len(causes) > 0 { // else each follows from another one, and none may be silent
+		problems = causes
+	}
 	slices.SortStableFunc(problems, func(a, b admission.Problem) int { return d.lineOf(a.Field) - d.lineOf(b.Field) })
 	errs := make([]error, len(problems))
 	for i, problem := range problems {
@@ -38,12 +41,12 @@ func (d Document) follows(p admission.Problem, all []admission.Problem) bool {
 			return false
 		case p.Field == "<nil>" || strings.Contains(p.Text, " evaluating rule: "):
 			return true
-		case cause.Type == field.ErrorTypeTypeInvalid && strings.HasPrefix(p.Field, cause.Field+"."):
-			return true // what is below something else is unknown
+		case cause.Type == field.ErrorTypeTypeInvalid && (p.Field == cause.Field || strings.HasPrefix(p.Field, cause.Field+".")):
+			return true // what is in something else is unknown
 		case isWrongValue && p.Field == at:
 			return true // a rule about several fields, of which one is wrong by itself
 		case causeName == "type" && at == parent && cause.Type == field.ErrorTypeRequired:
-			return name != "type" // what a filter needs goes by its type
+			return name != "type" && (p.Type != admission.FieldUnknown || d.near(p) != "type") // what a filter needs goes by its type
 		case causeName == "type" && at == parent && cause.Type == field.ErrorTypeNotSupported:
 			return p.Type == admission.FieldUnknown && d.home(p) != "" // a filter of another kind
 		case cause.Type == admission.FieldUnknown && at == parent && p.Type == field.ErrorTypeRequired:
@@ -205,6 +208,9 @@ func (d Document) wrongType(p admission.Problem) string {
 	switch of.Type {
 	case "string":
 		is, write = "text", strconv.Quote(string(content))
+		if list, _ := value.([]any); len(list) == 1 {
+			write = fmt.Sprintf("%q, without brackets", fmt.Sprint(list[0]))
+		}
 		if example := form(of.Pattern); example == durationForm {
 			write = "a duration, like " + durationForm
 		}

@@ -56,7 +56,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&c.old, "old", "", "where the requests go today: an address, with a port or without")
-	flags.StringVar(&c.new, "new", "", "where they shall go")
+	flags.StringVar(&c.new, "new", "", "the address to compare with")
 	flags.StringVar(&c.host, "host", "", "the host of requests in lines without one, as of nginx")
 	flags.StringVar(&c.scheme, "scheme", "https", "http or https, for requests in lines of a log")
 	flags.StringSliceVar(&c.methods, "method", []string{http.MethodGet, http.MethodHead}, "send requests with these methods, without a body")
