@@ -39,7 +39,7 @@ var (
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"set-bandwidth-limit", "track-sc0", "track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "track-sc9", "track-sc10", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "reject", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
+		"http-request": {"set-bandwidth-limit", "track-sc0", "track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "track-sc8", "track-sc9", "track-sc10", "track-sc11", "track-sc12", "set-log-level", "sc-inc-gpc", "sc-add-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "reject", "return", "redirect", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "set-path",
 			"set-timeout", "pause", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.waf", "lua.mirror", "set-method", "set-uri", "set-pathq", "set-query", "replace-path", "replace-header", "replace-value", "cache-use"},
 		"http-response":       {"set-bandwidth-limit", "allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-var-fmt", "unset-var", "lua.override_ask", "lua.override_note", "lua.override_give", "lua.rewrite_response", "cache-store", "set-header", "add-header", "del-header", "add-headers-bin", "del-headers-bin", "replace-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "replace-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "add-headers-bin", "lua.override_keep"},
