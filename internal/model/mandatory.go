@@ -89,6 +89,12 @@ func (a *Action) obey(filters *Action) {
 				}
 			}
 		case requestHeaders:
+			for _, set := range a.guardHeaders() {
+				if slices.ContainsFunc(filters.Headers.Request, func(c HeaderChange) bool { return c.Name != set && isAlike(c.Name, set) }) {
+					a.refuse("RequestHeaderModifier is mandatory by %s, and some backends take the header %s of a rule's filter for one of its headers: "+
+						"use another name", mandatory.By, set)
+				}
+			}
 			a.HeaderVariables = slices.DeleteFunc(slices.Clone(a.HeaderVariables), func(v HeaderVariable) bool {
 				return isChanged(filters.Headers.Request, v.Name)
 			})
@@ -99,6 +105,31 @@ func (a *Action) obey(filters *Action) {
 			}
 		}
 	}
+}
+
+// guardHeaders are the headers that filters set which let requests through. They come after other changes.
+func (a *Action) guardHeaders() []string {
+	var names []string
+	if a.BasicAuth != nil {
+		names = append(names, a.BasicAuth.ClientHeader)
+	}
+	if a.APIKey != nil {
+		names = append(names, a.APIKey.ClientHeader)
+	}
+	if a.ExternalAuth != nil {
+		names = append(names, a.ExternalAuth.ResponseHeaders...)
+	}
+	if a.JWT != nil {
+		for _, header := range a.JWT.Headers {
+			names = append(names, header.Name)
+		}
+	}
+	if a.OIDC != nil {
+		for _, header := range a.OIDC.Headers {
+			names = append(names, header.Name)
+		}
+	}
+	return names
 }
 
 func (a *Action) refuse(format string, args ...any) {

@@ -65,6 +65,10 @@ routes:
       - matches: [{path: {value: /shadow}}]
         filters: [{type: ClientAddress, clientAddress: {deny: [10.1.1.0/24]}}]
         shadow: [ClientAddress]
+      - matches: [{path: {value: /answer}}]
+        filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, responseHeaders: [X-Env, X-Other]}}]
+      - matches: [{path: {value: /other-answer}}]
+        filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, responseHeaders: [X-Other, X_Env]}}]
   - name: at-x
     hostnames: [x.org]
     rules: [{matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}]
@@ -83,6 +87,7 @@ func TestMandatoryFilters(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "WAF BasicAuth", "/upload/": "BasicAuth", "/uploads/": "WAF BasicAuth", "/upload/a/": "BasicAuth", "/io/": "WAF BasicAuth", "/upload/.*": "WAF BasicAuth",
 		"/.well-known/acme-challenge/x": "WAF", "/waf/": "500", "/upload/waf/": "WAF BasicAuth", "/key/": "500", "/same-limits/": "500", "/shadow/": "500",
+		"/answer/": "WAF BasicAuth", "/other-answer/": "500",
 	} {
 		if has := describe(got["a.io"+path]); has != want {
 			t.Errorf("%s has %s, want %s", path, has, want)
@@ -109,7 +114,7 @@ func TestMandatoryFilters(t *testing.T) {
 	if own := fmt.Sprint(got["a.io/"].Targets[0].Headers); own != "{[{x-own true [backend]}] []}" {
 		t.Errorf("the headers of the backend alone are %s", own)
 	}
-	if len(problems) != 4 || !slices.ContainsFunc(problems, func(p routing.Problem) bool {
+	if len(problems) != 5 || !slices.ContainsFunc(problems, func(p routing.Problem) bool {
 		return strings.Contains(p.Message, "rules[5] are answered with 500: with the filters of its listener, WAF is mandatory by Gateway here/")
 	}) {
 		t.Errorf("the problems are %v", problems)

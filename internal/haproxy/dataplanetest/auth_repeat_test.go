@@ -24,6 +24,7 @@ func startRepeatedAuth(t *testing.T) *authorized {
 		switch r.Header.Get("X-Answer") {
 		case "200":
 			header.Set("X-Other", "other")
+			header["X_Other"] = []string{"odd"}
 			header.Set("Host", "evil")
 			header.Set("Upgrade", "evil")
 			header.Set("Content-Length", "3")
@@ -141,6 +142,9 @@ func TestAllHeadersOfAnswers(t *testing.T) {
 		t.Errorf("the Service got\n%s", asked)
 	}
 	got := next(t, a.web)
+	if got := strings.ToLower(got); strings.Contains(got, "x_other") {
+		t.Errorf("the backend got a header that some take for X-Other:\n%s", got)
+	}
 	for _, want := range []string{"Host: shop\n", "X-User: alice\r\n", "X-Other: other\r\n", "X-Role: admin\r\n", "Content-Length: 4\r\n", "Date: "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the backend lacks %q:\n%s", want, got)

@@ -74,12 +74,13 @@ local function question(txn)
   return method, table.concat(lines, "\r\n")
 end
 
--- The headers of the answer that the backend gets, with their values.
+-- The headers of the answer that the backend gets, with their values. Some backends take one whose name has other
+-- characters for another one: it has to be named.
 local function kept(txn, answer)
   local all, names = {}, txn:get_var("txn.auth_keep") or ""
   if names == "" and txn:get_var("txn.auth_repeat") then
     for name, values in pairs(answer.headers) do
-      all[name] = not framing[name] and values or nil
+      all[name] = not framing[name] and not string.find(name, "[^a-z0-9-]") and values or nil
     end
   end
   for name in string.gmatch(names, "[^,]+") do
