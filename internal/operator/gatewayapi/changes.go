@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -203,7 +204,7 @@ func (c *Controller) object(id source.Object) metav1.Object {
 
 func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 	switch id.Kind {
-	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "ListenerSet", kindFilter, "BackendTLSPolicy", kindPolicy:
+	case "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "ListenerSet", kindFilter, "BackendTLSPolicy", "ReferenceGrant", kindPolicy:
 		object := c.object(id)
 		c.noteVersion(id, object)
 		return c.index.Change(id, object) && len(seen.newOwn(object)) == 0
@@ -217,12 +218,24 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 		seen.otherBindings = true
 		return true
 	case kindNamespace:
-		return !c.index.SelectsNamespaces()
+		c.index.ChangeNamespace(id.Name, c.labelsOf(id.Name))
+		return true
+	case kindConfig:
+		return !c.index.NamesConfig(id.Namespace, id.Name)
 	case source.KindOwn:
 		own := c.ownGateway(id.Namespace, id.Name)
 		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || !c.wasAttached(own) && proxypod.Parent(own) == "")
 	}
 	return false
+}
+
+// labelsOf returns the labels of a namespace, nil if there is none.
+func (c *Controller) labelsOf(namespace string) labels.Set {
+	obj, ok, _ := c.inputs.Namespaces.GetStore().GetByKey(namespace) // which never fails
+	if !ok {
+		return nil
+	}
+	return labels.Merge(nil, obj.(metav1.Object).GetLabels()) // which is not nil
 }
 
 // changeLive takes in what the proxies of one of our Gateways run by now. Objects that waited for them are looked at,

@@ -282,7 +282,7 @@ func (f *fixture) spoilAtRandom(random *rand.Rand) string {
 // of. Of those, nothing is translated anew that is as it was.
 func TestEditsAreIncremental(t *testing.T) {
 	const filter = "apiVersion: app.example.com/v1\nkind: RouteFilter\nmetadata: {namespace: web, name: office}\nspec: {filters: [{type: ClientAddress, clientAddress: {allow: [%s]}}]}"
-	makesPlanes := []string{"GatewayClass", "Gateway", "ReferenceGrant", "XTelemetryPolicy", source.KindOwn}
+	makesPlanes := []string{"GatewayClass", "Gateway", "XTelemetryPolicy", source.KindOwn}
 	f := newFixture(t, allKinds+"\n---"+policy+"---\n"+fmt.Sprintf(filter, "10.0.0.0/8")+"\n---\n"+teamService)
 	f.settleAll("all kinds are there")
 	f.program("web", "shop")
@@ -316,6 +316,27 @@ func TestEditsAreIncremental(t *testing.T) {
 			if is := after[id]; is != was && id.Kind != kind.Kind && slices.Contains(makesPlanes, nameOfKind(kind)) {
 				t.Errorf("%s: %s %s is translated anew", kind.Kind, id.Kind, id.Name)
 			}
+		}
+	}
+}
+
+// TestAConfigThatNobodyNames: an edit of a GatewayConfig changes the Gateways that it is for, and of another nothing.
+func TestAConfigThatNobodyNames(t *testing.T) {
+	const config = "apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: %s}\nspec: {replicas: %d}"
+	f := newFixture(t, shop)
+	f.put(class + "\nspec: {controllerName: app.example.com/gateway, parametersRef: {group: app.example.com, kind: GatewayConfig, namespace: web, name: named}}")
+	f.settleAll("the class names a GatewayConfig")
+	for _, name := range []string{"named", "other"} {
+		for replicas := range 2 { // it comes, and changes
+			f.put(fmt.Sprintf(config, name, replicas+1))
+			f.catchUp()
+			tasks := f.tasks()
+			result := f.controller.evaluateChanged(t.Context(), tasks)
+			if isAlone := name == "other"; isAlone != (result != nil) || len(tasks) == 0 {
+				t.Errorf("%s: %d changes are evaluated alone: %t, want %t", name, len(tasks), result != nil, isAlone)
+			}
+			f.controller.queue.Add(rebuild)
+			f.settleAll("a GatewayConfig")
 		}
 	}
 }

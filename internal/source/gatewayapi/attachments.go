@@ -171,11 +171,6 @@ func (r *Result) Attachments(parent Parent, served []string) map[string]appv1.Ga
 	return all
 }
 
-// SelectsNamespaces reports whether the labels of namespaces matter.
-func (x *Index) SelectsNamespaces() bool {
-	return slices.ContainsFunc(x.planes, (*plane).selectsNamespaces)
-}
-
 // selectsNamespaces reports whether the labels of namespaces matter. It is asked once the data plane is made.
 func (p *plane) selectsNamespaces() bool {
 	if p.selects == nil {
@@ -192,24 +187,35 @@ func (p *plane) hasSelectors() bool {
 	}
 	hasKeys := false
 	keysIn(p.ownership.spec.Rules, func(string) { hasKeys = true })
-	return hasKeys || slices.ContainsFunc(p.listeners, func(l *listener) bool {
-		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
-	})
+	return hasKeys || slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.selector() != nil })
+}
+
+// selector is that of the namespaces whose routes a listener takes, nil if it has none.
+func (l *listener) selector() *metav1.LabelSelector {
+	if l.AllowedRoutes == nil || l.AllowedRoutes.Namespaces == nil {
+		return nil
+	}
+	return l.AllowedRoutes.Namespaces.Selector
+}
+
+// selectorKeys returns the keys of the labels that a data plane selects namespaces by.
+func (p *plane) selectorKeys() map[string]bool {
+	keys := map[string]bool{}
+	note := func(key string) { keys[key] = true }
+	keysIn(p.ownership.spec.Rules, note)
+	if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
+		eachKey(or(p.gateway.Spec.AllowedListeners.Namespaces, gatewayv1.ListenerNamespaces{}).Selector, note)
+	}
+	for _, l := range p.listeners {
+		eachKey(l.selector(), note)
+	}
+	return keys
 }
 
 // selectedLabels returns the labels of a namespace that a data plane selects by. Others may be many, and change often.
 func (t *translator) selectedLabels(p *plane, namespace string) labels.Set {
 	if p.selectors == nil {
-		p.selectors = map[string]bool{}
-		note := func(key string) { p.selectors[key] = true }
-		add := func(selector *metav1.LabelSelector) { eachKey(selector, note) }
-		keysIn(p.ownership.spec.Rules, note)
-		if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
-			add(or(p.gateway.Spec.AllowedListeners.Namespaces, gatewayv1.ListenerNamespaces{}).Selector)
-		}
-		for _, l := range p.listeners {
-			add(or(or(l.AllowedRoutes, gatewayv1.AllowedRoutes{}).Namespaces, gatewayv1.RouteNamespaces{}).Selector)
-		}
+		p.selectors = p.selectorKeys()
 	}
 	selected := labels.Set{}
 	for key, value := range t.labelsOf(namespace) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -76,6 +77,7 @@ func (t *translator) config(group, kind, namespace, name string) (*appv1.Gateway
 	if group != appv1.GroupName || kind != kindConfig {
 		return nil, "only a " + kindConfig + " of group " + appv1.GroupName + " can be named"
 	}
+	t.configs[types.NamespacedName{Namespace: namespace, Name: name}] = true
 	if t.Config != nil {
 		if config := t.Config(namespace, name); config != nil {
 			return config, ""

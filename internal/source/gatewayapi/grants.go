@@ -16,7 +16,14 @@ func (t *translator) isGranted(from reference, kind, namespace, name string) boo
 	if from.namespace == namespace {
 		return true
 	}
-	t.dependOn(kindGrant, namespace, "")
+	switch object := (Object{kindGrant, namespace, ""}); {
+	case t.translating != nil:
+		t.dependOn(kindGrant, namespace, "")
+	case t.making != nil:
+		t.making.reports = append(t.making.reports, object)
+	case t.isMakingPlanes:
+		t.grants[object] = true
+	}
 	isFrom := func(f gatewayv1.ReferenceGrantFrom) bool {
 		return reference{string(f.Group), string(f.Kind), string(f.Namespace)} == from
 	}

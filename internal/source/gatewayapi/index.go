@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -14,10 +15,10 @@ import (
 	"gateway/internal/tree"
 )
 
-// Index holds objects, and what they were translated to. An edit of a route, a RouteFilter, a policy or a Service costs
-// what it changes, and so does a report: the routes that refer to it are translated again, and those of their Service
-// ports get their policies again. So does one of a ListenerSet that changes no other listeners, and whose certificates
-// pods have room for.
+// Index holds objects, and what they were translated to. An edit of a route, a RouteFilter, a policy, a ReferenceGrant
+// or a Service costs what it changes, and so does a report: the routes that refer to it are translated again, and those
+// of their Service ports get their policies again. So does one of a ListenerSet that changes no other listeners, and
+// whose certificates pods have room for, and one of the labels of a namespace.
 // Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
 // makes of the same objects.
 type Index struct {
@@ -44,6 +45,12 @@ const (
 	kindService  = "Service"
 	kindGrant    = "ReferenceGrant"
 	kindReported = "reported"
+)
+
+// More kinds of objects that may change. A target is a Service to which BackendPolicies apply: these change no route.
+const (
+	kindNamespace = "Namespace"
+	kindTarget    = "target"
 )
 
 // NewIndex returns an index of objects.
@@ -153,6 +160,8 @@ func (x *Index) Change(id Object, object metav1.Object) bool {
 	case id.Kind == kindBackendPolicy:
 		x.BackendPolicies = changed(x.BackendPolicies, id, object, x.touchTargets)
 		x.indexPolicies()
+	case id.Kind == kindGrant:
+		x.Grants = changed(x.Grants, id, object, func(*gatewayv1.ReferenceGrant) { x.touched[Object{kindGrant, id.Namespace, ""}] = true })
 	case id.Kind == kindListenerSet:
 		x.ListenerSets = changed(x.ListenerSets, id, object, func(*gatewayv1.ListenerSet) { x.touched[id] = true })
 	default:
@@ -186,10 +195,10 @@ func (x *Index) touchTLSTargets(policy *gatewayv1.BackendTLSPolicy) {
 	}
 }
 
-// touchTargets is touchTLSTargets for a BackendPolicy.
+// touchTargets notes that the ports of the targets of a BackendPolicy get their policies again.
 func (x *Index) touchTargets(policy *appv1.BackendPolicy) {
 	for _, ref := range policy.Spec.TargetRefs {
-		x.ChangeService(policy.Namespace, ref.Name)
+		x.touched[Object{kindTarget, policy.Namespace, ref.Name}] = true
 	}
 }
 
@@ -210,6 +219,34 @@ func (x *Index) Renew(id Object, object metav1.Object) {
 // ChangeService takes in a Service that is new, another one, or gone.
 func (x *Index) ChangeService(namespace, name string) {
 	x.touched[Object{kindService, namespace, name}] = true
+}
+
+// ChangeNamespace takes in the labels of a namespace; nil: it is gone. If data planes select by other ones, it changes
+// nothing.
+func (x *Index) ChangeNamespace(name string, of labels.Set) {
+	selected := func() (all []labels.Set) {
+		for _, plane := range x.planes {
+			if plane.selectsNamespaces() {
+				all = append(all, x.selectedLabels(plane, name))
+			}
+		}
+		return all
+	}
+	before := selected()
+	all := map[string]labels.Set{} // whoever gave it may have it
+	maps.Copy(all, x.Namespaces)
+	if all[name] = of; of == nil {
+		delete(all, name)
+	}
+	x.Namespaces = all
+	if !slices.EqualFunc(before, selected(), func(a, b labels.Set) bool { return maps.Equal(a, b) }) {
+		x.touched[Object{kindNamespace, "", name}] = true
+	}
+}
+
+// NamesConfig reports whether a Gateway of ours, or its class, names a GatewayConfig, whether it exists or not.
+func (x *Index) NamesConfig(namespace, name string) bool {
+	return x.isNew || x.configs[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // ChangeReported takes in that proxies of a namespace report something else of an object or a URL. name is the one that
@@ -234,11 +271,17 @@ func (x *Index) update() Changes {
 	for object := range x.touched {
 		x.touchPolicies(object)
 		for r := range x.dependents[object] {
-			if _, ok := x.changed[r.id]; !ok {
-				x.changed[r.id] = r.Object
+			x.change(r)
+		}
+		if object.Kind == kindNamespace {
+			x.changes.Places = true
+			for _, r := range x.routes {
+				if r.GetNamespace() == object.Name {
+					x.change(r)
+				}
 			}
 		}
-		x.isNew = x.isNew || slices.ContainsFunc(x.planes, func(p *plane) bool { return p.fixed[object] })
+		x.isNew = x.isNew || x.grants[object] || slices.ContainsFunc(x.planes, func(p *plane) bool { return p.fixed[object] })
 	}
 	known := x.waiting(nil)
 	added := x.renew()
@@ -270,6 +313,13 @@ func (x *Index) update() Changes {
 	return x.changes
 }
 
+// change notes that a route depends on something that changed.
+func (x *Index) change(r *route) {
+	if _, ok := x.changed[r.id]; !ok {
+		x.changed[r.id] = r.Object
+	}
+}
+
 // renew removes the routes that changed, and returns them as they are now.
 func (x *Index) renew() []*route {
 	var added []*route
@@ -291,8 +341,15 @@ func (x *Index) renew() []*route {
 func (x *Index) touchedSets() []Object {
 	sets := map[Object]bool{}
 	for object := range x.touched {
-		if object.Kind == kindListenerSet {
+		switch object.Kind {
+		case kindListenerSet:
 			sets[object] = true
+		case kindNamespace:
+			for _, set := range x.ListenerSets {
+				if set.Namespace == object.Name {
+					sets[idOf(kindListenerSet, set)] = true
+				}
+			}
 		}
 		maps.Copy(sets, x.sets[object])
 	}
@@ -351,7 +408,7 @@ func (x *Index) noteParents(r *route) {
 func (x *Index) makePlanes() {
 	t := &x.translator
 	t.planes, t.parents, t.uses, t.changes.Places = nil, map[Parent]*parent{}, map[Object]*usage{}, true
-	t.sets = map[Object]map[Object]bool{}
+	t.sets, t.grants, t.configs = map[Object]map[Object]bool{}, map[Object]bool{}, map[types.NamespacedName]bool{}
 	t.changes.NewPlanes, t.isMakingPlanes = true, true
 	t.addClasses()
 	t.addGateways()

@@ -35,7 +35,8 @@ type listener struct {
 	taken, wanted hostnamesByKind
 	attached      int32
 	tls           *model.ListenerTLS
-	// claims are what it needs of the pods, and reports the objects that proxies may report something about.
+	// claims are what it needs of the pods, and reports the objects that proxies may report something about, and
+	// ReferenceGrants that it depends on.
 	claims  []claim
 	reports []Object
 	// made is what the model has of it, nil if it is not served.

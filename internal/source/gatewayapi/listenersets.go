@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -179,15 +180,24 @@ func (x *Index) changeSet(id Object) bool {
 		delete(x.parents, name)
 	}
 	x.remake(plane)
+	if before.selects() || now.selects() {
+		if plane.selects != nil && *plane.selects != plane.hasSelectors() || plane.selectors != nil && !maps.Equal(plane.selectors, plane.selectorKeys()) {
+			return false // agents have to be told other labels of all namespaces
+		}
+	}
 	x.changes.Objects[idOf(kindGateway, plane.gateway)], x.changes.NewPlanes = true, true
 	return true
 }
 
-// isPlain reports whether a ListenerSet selects no namespaces by their labels, and has no conflicts.
+// selects reports whether a ListenerSet that is part of a data plane selects namespaces by their labels.
+func (p *parent) selects() bool {
+	return p.isAllowed() && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.selector() != nil })
+}
+
+// isPlain reports whether a ListenerSet has no conflicts.
 func (p *parent) isPlain() bool {
 	return p == nil || !slices.ContainsFunc(p.listeners, func(l *listener) bool {
-		namespaces := or(or(l.AllowedRoutes, gatewayv1.AllowedRoutes{}).Namespaces, gatewayv1.RouteNamespaces{})
-		return namespaces.Selector != nil || l.conflict.reason != "" || p.allowed && p.plane.places.conflicts(l)
+		return l.conflict.reason != "" || p.allowed && p.plane.places.conflicts(l)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -25,6 +26,7 @@ type teams struct {
 	sets     map[int]*gatewayv1.ListenerSet
 	routes   map[int]*gatewayv1.HTTPRoute
 	reported map[gatewayapi.Subject]bool
+	grants   []*gatewayv1.ReferenceGrant
 	edits    int64
 }
 
@@ -76,7 +78,8 @@ func (w *teams) set(i int) *gatewayv1.ListenerSet {
 			l.TLS.CertificateRefs[0].Namespace = ptr.To(gatewayv1.Namespace("granting"))
 		case 5:
 			from := gatewayv1.NamespacesFromSelector
-			l.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &from, Selector: &metav1.LabelSelector{}}}
+			selector := []metav1.LabelSelector{{}, {MatchLabels: map[string]string{"team": "a"}}, {MatchLabels: map[string]string{"team": "b"}}}[w.IntN(3)]
+			l.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &from, Selector: &selector}}
 		}
 		set.Spec.Listeners = append(set.Spec.Listeners, l)
 	}
@@ -96,7 +99,26 @@ func (w *teams) route(i int) *gatewayv1.HTTPRoute {
 func (w *teams) edit(x *gatewayapi.Index) string {
 	i := w.IntN(mostSets)
 	id := gatewayapi.Object{Kind: "ListenerSet", Namespace: fmt.Sprint("team-", i%3), Name: fmt.Sprint("site-", i)}
-	switch n := w.IntN(8); {
+	switch n := w.IntN(10); {
+	case n == 4:
+		name, of := fmt.Sprint("team-", i%3), labels.Set{"team": []string{"a", "b"}[w.IntN(2)], "other": fmt.Sprint(i)}
+		w.objects.Namespaces = maps.Clone(w.objects.Namespaces)
+		w.objects.Namespaces[name] = of
+		x.ChangeNamespace(name, of)
+		return fmt.Sprintf("labels of %s: %v", name, of)
+	case n == 5:
+		if len(w.objects.Grants) > 0 {
+			w.objects.Grants = nil
+		} else {
+			w.objects.Grants = w.grants
+		}
+		id := gatewayapi.Object{Kind: "ReferenceGrant", Namespace: "granting", Name: "g"}
+		if len(w.objects.Grants) > 0 {
+			x.Change(id, w.grants[0])
+		} else {
+			x.Change(id, nil)
+		}
+		return fmt.Sprintf("%d grants", len(w.objects.Grants))
 	case n == 0 && w.sets[i] != nil:
 		delete(w.sets, i)
 		x.Change(id, nil)
@@ -146,11 +168,12 @@ func TestSetsChangeOneByOne(t *testing.T) { //nolint:funlen // one story
 			other := w.objects.Gateways[0].DeepCopy()
 			other.Name = "other"
 			w.objects.Gateways = append(w.objects.Gateways, other)
-			w.objects.Namespaces = nil
-			w.objects.Grants = []*gatewayv1.ReferenceGrant{{ObjectMeta: metav1.ObjectMeta{Namespace: "granting", Name: "g"}, Spec: gatewayv1.ReferenceGrantSpec{
+			w.objects.Namespaces = map[string]labels.Set{}
+			w.grants = []*gatewayv1.ReferenceGrant{{ObjectMeta: metav1.ObjectMeta{Namespace: "granting", Name: "g"}, Spec: gatewayv1.ReferenceGrantSpec{
 				From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "ListenerSet", Namespace: "team-1"}},
 				To:   []gatewayv1.ReferenceGrantTo{{Kind: "Secret"}},
 			}}}
+			w.objects.Grants = w.grants
 			w.objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
 				isReported := w.reported[of]
 				if w.reported[of] = isReported; isReported {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
@@ -224,8 +225,12 @@ type translator struct {
 	isMakingPlanes bool
 	// making is the listener that is made now.
 	making *listener
-	// sets are those ListenerSets whose listeners depend on what proxies report of an object.
-	sets    map[Object]map[Object]bool
+	// sets are those ListenerSets whose listeners depend on a ReferenceGrant, or what proxies report of an object.
+	sets map[Object]map[Object]bool
+	// grants are the ReferenceGrants that data planes depend on by themselves.
+	grants map[Object]bool
+	// configs are the GatewayConfigs that are named.
+	configs map[types.NamespacedName]bool
 	filters map[Object]*appv1.RouteFilter
 	// tlsPolicies and settings are the BackendTLSPolicies and BackendPolicies.
 	tlsPolicies policies[*gatewayv1.BackendTLSPolicy]

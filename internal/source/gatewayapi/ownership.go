@@ -109,6 +109,9 @@ func keysIn(rules []appv1.HostnameRule, f func(key string)) {
 
 // eachKey calls f for the keys of the labels in a selector.
 func eachKey(selector *metav1.LabelSelector, f func(key string)) {
+	if selector == nil {
+		return
+	}
 	if parsed, err := metav1.LabelSelectorAsSelector(selector); err == nil {
 		requirements, _ := parsed.Requirements()
 		for _, requirement := range requirements {

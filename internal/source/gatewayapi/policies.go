@@ -162,13 +162,23 @@ func (t *translator) usesOf(policy Object) []use {
 	return all
 }
 
-// touchPolicies notes the policies that depend on what proxies report.
+// touchPolicies notes the policies that depend on what proxies report, and the Service ports whose policies changed.
 func (t *translator) touchPolicies(object Object) {
-	if object.Kind != kindReported {
-		return
-	}
-	for id := range t.uses {
-		t.changes.Objects[id] = true
+	switch object.Kind {
+	case kindReported:
+		for id := range t.uses {
+			t.changes.Objects[id] = true
+		}
+	case kindTarget:
+		for _, plane := range t.planes {
+			for _, used := range []map[model.Backend]int{plane.used, plane.passed} {
+				for backend := range used {
+					if backend.Namespace == object.Namespace && backend.Service == object.Name {
+						plane.stale[backend] = true
+					}
+				}
+			}
+		}
 	}
 }
 
