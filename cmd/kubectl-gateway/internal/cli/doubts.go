@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/login"
 	"gateway/internal/model"
@@ -31,6 +33,11 @@ func (s *Site) missingServices(table routing.Table) []model.Problem {
 	for i, backend := range named {
 		isNamed := i > 0 && named[i-1].Namespace == backend.Namespace && named[i-1].Service == backend.Service
 		if _, known := s.service(backend.Namespace, backend.Service); known || isNamed || backend == (model.Backend{}) {
+			continue
+		}
+		if len(validation.IsDNS1123Label(backend.Service)) > 0 {
+			message := fmt.Sprintf("there can be no Service %q: a name has lower-case letters, digits and - alone, and the namespace is a field of its own", backend.Service)
+			all = append(all, wants(s.documents, backend.Namespace, backend.Service, message))
 			continue
 		}
 		var others []string
@@ -72,17 +79,22 @@ func (s *Site) ruleDoubts() []model.Problem {
 	for route := range s.Model().Routes.Values() {
 		for i := range route.Rules {
 			rule := &route.Rules[i]
-			doubt := func(format string) {
-				all = append(all, aboutRule(route, i, called(route)+": "+fmt.Sprintf(format, i)))
+			doubt := func(format string, args ...any) {
+				all = append(all, aboutRule(route, i, fmt.Sprintf("%s: rules[%d]"+format, append([]any{called(route), i}, args...)...)))
+			}
+			for _, match := range rule.Matches {
+				if below, ok := strings.CutSuffix(match.Path, "/*"); ok && match.PathType != model.Regex {
+					doubt(": * is no wildcard in the path %s: PathPrefix %s matches all paths below it", match.Path, cmp.Or(below, "/"))
+				}
 			}
 			if HasNoWeight(rule) {
-				doubt("rules[%d]: the weights of all backends are 0, so its requests are answered with 500")
+				doubt(": the weights of all backends are 0, so its requests are answered with 500")
 			}
 			if len(rule.Backends) == 0 && rule.Refused == "" && rule.Redirect == nil && rule.Response == nil && !s.hasProblem(route, i) {
-				doubt("rules[%d] has no backendRefs, so its requests are answered with 500")
+				doubt(" has no backendRefs, so its requests are answered with 500")
 			}
 			if rule.CORS != nil && rule.CORS.Credentials && slices.Contains(rule.CORS.Origins, "*") {
-				doubt("rules[%d]: CORS has the origin * with credentials, so a page of any origin can act for the user: name the origins")
+				doubt(": CORS has the origin * with credentials, so a page of any origin can act for the user: name the origins")
 			}
 		}
 	}

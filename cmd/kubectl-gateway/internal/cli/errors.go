@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -164,7 +165,12 @@ func repair(value, expression string) string {
 		between = ""
 	}
 	lower := strings.ToLower(value)
-	others := []string{strings.TrimSpace(value), lower, strings.ReplaceAll(value, " ", between), strings.ReplaceAll(lower, "_", "-"), strings.TrimRight(value, "/")}
+	_, withoutScheme, _ := strings.Cut(value, "://")
+	host, _, _ := net.SplitHostPort(cmp.Or(withoutScheme, value)) // "" if there is no port
+	others := []string{
+		strings.TrimSpace(value), lower, strings.TrimRight(withoutScheme, "/"), host, strings.ReplaceAll(value, " ", between),
+		strings.ReplaceAll(lower, "_", "-"), strings.TrimRight(value, "/"),
+	}
 	if address, err := netip.ParseAddr(value); err == nil {
 		others = append(others, fmt.Sprintf("%s/%d", value, address.BitLen()))
 	}

@@ -3,10 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/resource"
 )
 
 const long = `Apply, check, explain and convert Gateways.
@@ -76,9 +80,15 @@ func Execute(ctx context.Context, root *cobra.Command, options *Options, args []
 	return code
 }
 
-// MaxArgs refuses more arguments than n.
+// MaxArgs refuses more arguments than n, and files: these come with -f.
 func MaxArgs(n int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+	return func(command *cobra.Command, args []string) error {
+		for _, arg := range args {
+			_, err := os.Stat(arg)
+			if err == nil && slices.Contains(resource.FileExtensions, filepath.Ext(arg)) && command.Flags().Lookup("filename") != nil {
+				return Usagef("%s is a file: name it with -f", arg)
+			}
+		}
 		if len(args) > n {
 			return Usagef("unexpected argument %q", args[n])
 		}

@@ -36,6 +36,8 @@ func TestUsage(t *testing.T) {
 		{"check and write", "", []string{"render", "-f", "-", "--check", "--output-dir", "d"}, 2, "--check, --diff, --only and --output-dir do not go together"},
 		{"a bad selector", "", []string{"list", "-l", "a=b=c"}, 2, "-l a=b=c: "},
 		{"too many arguments", "", []string{"render", "a", "b"}, 2, `unexpected argument "b"`},
+		{"a file without -f", "", []string{"render", "testdata/mistakes-own.yaml"}, 2, "testdata/mistakes-own.yaml is a file: name it with -f"},
+		{"a file without -f, and a URL", "", []string{"explain", "testdata/mistakes-own.yaml", "http://a/"}, 2, "testdata/mistakes-own.yaml is a file: name it with -f"},
 		{"nothing to render", "", []string{"render"}, 2, "name a Gateway of the cluster, or a file with -f"},
 		{"no URL", "", []string{"explain"}, 2, "the URL is missing"},
 		{"no Gateway", "", []string{"explain", "http://a/"}, 2, "name a Gateway of the cluster before the URL"},
