@@ -60,8 +60,8 @@ type content struct {
 	digest string
 }
 
-// none is the content of an object that is not there.
-var none = new(content)
+// none is the content of an object that is not there, and unnamed of one that the Gateway does not name.
+var none, unnamed = new(content), new(content)
 
 // newObject returns what is kept of a Secret or ConfigMap.
 func newObject(of metav1.Object) *object {

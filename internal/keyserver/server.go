@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"gateway/internal/keystream"
 	"gateway/internal/logging"
 )
@@ -20,12 +22,17 @@ import (
 const (
 	// maxRequest is how long a request may be: one with 20,000 objects has about 2 MiB.
 	maxRequest = 8 << 20
+	// longRequest is how long one is of which only maxLong of a Gateway are read at a time: a pod may send it slowly.
+	longRequest, maxLong = 64 << 10, 4
 	// maxHeader is how long its header may be, and headerTimeout how long it and the handshake may take.
 	maxHeader     = 16 << 10
 	headerTimeout = 5 * time.Second
 	// stopTimeout is how long streams have to end in order.
 	stopTimeout = 2 * time.Second
 )
+
+// errRequest says that a request cannot be read.
+var errRequest = errors.New("failed to read the request")
 
 // handler answers pods.
 type handler struct {
@@ -50,9 +57,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	control := http.NewResponseController(w)
-	have, err := readHave(w, request, control)
+	have, err := h.readHave(w, request, control, who.gateway)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
+		refuse(w, statusOf(err), err)
 		return
 	}
 	st, err := h.state.open(who.gateway, who.pod, have)
@@ -85,18 +92,26 @@ func (h *handler) identify(request *http.Request) (identity, error) {
 	return h.review.review(request.Context(), token)
 }
 
-// readHave returns what a pod has.
-func readHave(w http.ResponseWriter, request *http.Request, control *http.ResponseController) (map[string]string, error) {
+// readHave returns what a pod of a Gateway has.
+func (h *handler) readHave(
+	w http.ResponseWriter, request *http.Request, control *http.ResponseController, gateway types.NamespacedName,
+) (map[string]string, error) {
+	if request.ContentLength < 0 || request.ContentLength > longRequest {
+		if !h.state.takeLong(gateway) {
+			return nil, errTooMany
+		}
+		defer h.state.releaseLong(gateway)
+	}
 	if err := control.SetReadDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return nil, fmt.Errorf("failed to bound how long a pod takes to ask: %w", err)
 	}
 	content, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxRequest))
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the request: %w", err)
+		return nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
 	var asked keystream.Request
 	if err := json.Unmarshal(content, &asked); err != nil {
-		return nil, fmt.Errorf("failed to read the request: %w", err)
+		return nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
 	if asked.Have == nil {
 		asked.Have = map[string]string{}
@@ -110,6 +125,8 @@ func statusOf(err error) int {
 		return http.StatusUnauthorized
 	case errors.Is(err, errNoGateway):
 		return http.StatusForbidden
+	case errors.Is(err, errRequest):
+		return http.StatusBadRequest
 	case errors.Is(err, errTooMany):
 		return http.StatusTooManyRequests
 	}

@@ -323,6 +323,26 @@ func TestBounds(t *testing.T) {
 	for _, st := range streams {
 		s.close(st)
 	}
+	names := map[string]string{}
+	for i := range maxUnnamed {
+		names[fmt.Sprint("Secret/none-", i)] = "digest"
+	}
+	long, err := s.open(shop, "long", names)
+	must(t, err)
+	if _, err := s.open(shop, "longer", map[string]string{"Secret/none": ""}); !errors.Is(err, errTooMany) {
+		t.Errorf("one name more: %v", err)
+	}
+	if st, err := s.open(plain, "other", names); err != nil || s.plans[plain].unnamed != maxUnnamed {
+		t.Errorf("the names of another Gateway: %v, %v", st, err)
+	}
+	told := 0
+	for changed := s.next(long); len(changed) > 0; changed = s.next(long) {
+		told += len(differing(changed, names))
+	}
+	if told < maxUnnamed || len(names) > len(s.plans[shop].needs) || s.plans[shop].unnamed != 0 {
+		t.Errorf("%d names were told, %d are kept, and %d count", told, len(names), s.plans[shop].unnamed)
+	}
+	s.close(long)
 	if n := len(s.pods); n != 2 {
 		t.Errorf("%d streams are left", n)
 	}

@@ -58,6 +58,9 @@ type consent struct {
 type plan struct {
 	needs   map[string]map[need]int
 	streams map[*stream]bool
+	// unnamed is how many names that the Gateway does not name its pods have not been told of, and long is how many of
+	// their long requests are being read.
+	unnamed, long int
 }
 
 // wanter is somebody who has to hear of changes of an object.
@@ -263,7 +266,7 @@ func (s *state) plan(gateway types.NamespacedName) *plan {
 
 // prune forgets the plan of a Gateway if it is empty and nobody listens.
 func (s *state) prune(gateway types.NamespacedName) {
-	if p := s.plans[gateway]; p != nil && len(p.needs)+len(p.streams) == 0 {
+	if p := s.plans[gateway]; p != nil && len(p.needs)+len(p.streams)+p.long == 0 {
 		delete(s.plans, gateway)
 	}
 }

@@ -21,6 +21,8 @@ const (
 	writeTimeout = 10 * time.Second
 	// maxStreams is the most streams, and maxGatewayStreams the most for one Gateway. A pod has one.
 	maxStreams, maxGatewayStreams = 2048, 512
+	// maxUnnamed is the most names in the requests of a Gateway's pods that it does not name, until they are told so.
+	maxUnnamed = 100_000
 	// maxBatch is how many objects are looked up at once.
 	maxBatch = 64
 )
@@ -34,6 +36,8 @@ type stream struct {
 	pod     types.UID
 	// dirty are the keys whose content may be another than the pod has.
 	dirty map[string]bool
+	// unnamed is how many of them the Gateway did not name when the pod asked, and the pod has not been told of.
+	unnamed int
 	// wake has something if any is, and ended is closed when the stream has to end.
 	wake, ended chan struct{}
 	isEnded     bool
@@ -77,8 +81,18 @@ func (s *state) open(gateway types.NamespacedName, pod types.UID, have map[strin
 	if len(s.pods) >= maxStreams || len(p.streams) >= maxGatewayStreams {
 		return nil, errTooMany
 	}
+	extra := 0
+	for key := range have {
+		if p.needs[key] == nil {
+			extra++
+		}
+	}
+	if p.unnamed+extra > maxUnnamed {
+		return nil, errTooMany
+	}
+	p.unnamed += extra
 	st := &stream{
-		gateway: gateway, pod: pod, dirty: make(map[string]bool, len(p.needs)),
+		gateway: gateway, pod: pod, unnamed: extra, dirty: make(map[string]bool, len(p.needs)),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	for key := range p.needs {
@@ -91,6 +105,25 @@ func (s *state) open(gateway types.NamespacedName, pod types.UID, have map[strin
 	return st, nil
 }
 
+// takeLong reports whether one more long request of a Gateway may be read. releaseLong ends that.
+func (s *state) takeLong(gateway types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.plan(gateway)
+	if p.long >= maxLong {
+		return false
+	}
+	p.long++
+	return true
+}
+
+func (s *state) releaseLong(gateway types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan(gateway).long--
+	s.prune(gateway)
+}
+
 // close removes a stream.
 func (s *state) close(st *stream) {
 	s.mu.Lock()
@@ -99,8 +132,9 @@ func (s *state) close(st *stream) {
 }
 
 func (s *state) remove(st *stream) {
-	if p := s.plans[st.gateway]; p != nil {
+	if p := s.plans[st.gateway]; p != nil && p.streams[st] {
 		delete(p.streams, st)
+		p.unnamed -= st.unnamed
 		s.prune(st.gateway)
 	}
 	if s.pods[st.pod] == st {
@@ -130,7 +164,13 @@ func (s *state) next(st *stream) map[string]*content {
 			break
 		}
 		delete(st.dirty, key)
-		found[key] = s.content(p, key)
+		if found[key] = s.content(p, key); p.needs[key] == nil {
+			found[key] = unnamed
+			if st.unnamed > 0 {
+				st.unnamed--
+				p.unnamed--
+			}
+		}
 	}
 	return found
 }
@@ -205,16 +245,20 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// differing returns lines for what differs from what a pod has, and notes in have that the pod has it.
+// differing returns lines for what differs from what a pod has, and notes in have that the pod has it. What the Gateway
+// does not name is forgotten.
 func differing(changed map[string]*content, have map[string]string) []keystream.Line {
 	var lines []keystream.Line
 	for key, content := range changed {
 		kind, name := split(key)
 		digest, known := have[key]
+		if have[key] = content.digest; content == unnamed {
+			delete(have, key)
+			known = true // that there is none
+		}
 		if kind == "" || known && digest == content.digest {
 			continue
 		}
-		have[key] = content.digest
 		lines = append(lines, keystream.Line{Kind: kind, Name: name, Digest: content.digest, Files: content.files})
 	}
 	return lines

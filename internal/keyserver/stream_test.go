@@ -134,6 +134,45 @@ func TestLongRequests(t *testing.T) {
 	}
 }
 
+// TestManyLongRequests: a pod has few long requests read at the same time. Others of its Gateway are refused, and those
+// of another Gateway are not.
+func TestManyLongRequests(t *testing.T) {
+	inBubble(t, func(f *fixture, dial func() net.Conn) {
+		begin := func(gateway, pod string) net.Conn {
+			connection := f.secure(dial())
+			_, err := io.WriteString(connection, header(podToken(gateway, pod), longRequest+1)+"{")
+			must(t, err)
+			synctest.Wait()
+			return connection
+		}
+		status := func(connection net.Conn) string {
+			line, _ := bufio.NewReader(connection).ReadString('\n')
+			_ = connection.Close()
+			return strings.TrimSpace(line)
+		}
+		var long []net.Conn
+		for range maxLong {
+			long = append(long, begin("shop", "pod-1"))
+		}
+		if got := status(begin("shop", "pod-2")); !strings.HasPrefix(got, "HTTP/1.1 429") {
+			t.Errorf("one more is answered %q", got)
+		}
+		long = append(long, begin("plain", "pod-2"))
+		for _, connection := range long {
+			if got := status(connection); !strings.HasPrefix(got, "HTTP/1.1 400") {
+				t.Errorf("half a request is answered %q", got)
+			}
+		}
+		f.state.mu.Lock()
+		defer f.state.mu.Unlock()
+		for name, p := range f.state.plans {
+			if p.long > 0 {
+				t.Errorf("%d of %s count", p.long, name)
+			}
+		}
+	}, secrets, shop, own)
+}
+
 // stream opens a stream, and returns what comes.
 func (f *fixture) stream(connection net.Conn) *bufio.Reader {
 	f.t.Helper()
