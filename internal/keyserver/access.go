@@ -26,8 +26,8 @@ const (
 	doubtInterval = time.Second
 )
 
-// asks are when the watch of a place in doubt ends. The API server asks nobody about one that has begun, and may hear of
-// a RoleBinding later than this server.
+// asks are when the watch of a place in doubt ends. The API server asks nobody about one that has begun, and may hear
+// of a RoleBinding later than this server.
 var asks = []time.Duration{0, 4 * time.Second}
 
 // doubt says since when the permission for a place may be lost, and how often its watch was ended since.

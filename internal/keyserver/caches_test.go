@@ -184,8 +184,8 @@ func TestNamespaces(t *testing.T) {
 	}, secrets, shop)
 }
 
-// TestConsentIsTakenBack: what a namespace takes back by deleting a RoleBinding counts within seconds, and what it gives
-// again, too. An API server that has just started, and one RoleBinding of many, take nothing back.
+// TestConsentIsTakenBack: what a namespace takes back by deleting a RoleBinding counts within seconds, and what it
+// gives again, too. Other RoleBindings that go take nothing back.
 func TestConsentIsTakenBack(t *testing.T) {
 	binding := func(name, role string) string {
 		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {namespace: certs, name: " + name + "}\n" +

@@ -28,9 +28,9 @@ import (
 
 const (
 	// interval is the time between two looks, while changes keep coming. With many routes it is pauseFactor times as long
-	// as a core worked on the look before: the operator uses a fifth of a core at most, however often routes change. The first looks
-	// after a while follow each other at once, as long as their pauses do not add up to more than patience: an edit, and
-	// the reports of several pods that run it.
+	// as a core worked on the look before: the operator uses a fifth of a core at most, however often routes change. The
+	// first looks after a while follow each other at once, as long as their pauses do not add up to more than patience:
+	// an edit, and the reports of several pods that run it.
 	interval    = 100 * time.Millisecond
 	pauseFactor = 4
 	patience    = 500 * time.Millisecond

@@ -96,8 +96,8 @@ func login(mounted content, options Options) []*corev1ac.ContainerApplyConfigura
 	return []*corev1ac.ContainerApplyConfiguration{container}
 }
 
-// firewall is the native sidecar that looks at requests. Without a key server, only pods whose Gateway needs it have it.
-// It has no token, no Secret and no way to command HAProxy. HAProxy starts after it has read its rules. With a key
+// firewall is the native sidecar that looks at requests. Without a key server, only pods whose Gateway needs it have
+// it. It has no token, no Secret and no way to command HAProxy. HAProxy starts after it has read its rules. With a key
 // server, it reads them once it is asked about a request, and takes little before: the first WAF replaces no pods.
 func firewall(mounted content, options Options) []*corev1ac.ContainerApplyConfiguration {
 	if !mounted.hasWAF() {
