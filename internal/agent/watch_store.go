@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/compact"
 	"gateway/internal/endpoints"
 	"gateway/internal/proxypod"
 )
@@ -325,11 +326,15 @@ func strip(object any) metav1.Object {
 		return kept
 	}
 	kept := object.(metav1.Object)
+	isNew := kept.GetManagedFields() != nil
 	kept.SetManagedFields(nil)
 	kept.SetAnnotations(nil)
 	kept.SetLabels(nil)
 	if status := reflect.ValueOf(object).Elem().FieldByName("Status"); status.IsValid() {
 		status.SetZero()
+	}
+	if isNew {
+		compact.Object(object)
 	}
 	return kept
 }

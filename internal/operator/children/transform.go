@@ -12,6 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"gateway/internal/compact"
 	"gateway/internal/proxypod"
 	"gateway/internal/source/ingress"
 )
@@ -138,15 +139,20 @@ func digest(configuration any) string {
 }
 
 // Strip is the transform of the caches of Gateways, GatewayProxies and EndpointSlices. It drops managedFields, which
-// nobody reads, and kubectl's copy of an object, which is as large as the object.
+// nobody reads, and kubectl's copy of an object, which is as large as the object. Objects have what is equal together:
+// nobody changes them.
 func Strip(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
 		return obj, nil // a tombstone
 	}
+	isNew := accessor.GetManagedFields() != nil // client-go may call this twice
 	accessor.SetManagedFields(nil)
 	annotations := accessor.GetAnnotations()
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	accessor.SetAnnotations(annotations)
+	if isNew {
+		compact.Object(obj)
+	}
 	return obj, nil
 }

@@ -1,0 +1,82 @@
+// Package compact makes objects take less memory that are kept for long. In: an object as it was decoded, which nobody
+// else has. Out: the same object, in which equal values are one, and slices have no room for more elements.
+package compact
+
+import (
+	"reflect"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// most is how many values are known, so that these do not take more memory than they save.
+	most = 4096
+	// longest is how many bytes a text has that others may have, too.
+	longest = 256
+)
+
+// known has the values that objects share: texts, and pointers to what can be compared, by that.
+var known struct {
+	sync.Mutex
+	texts    map[string]string
+	pointers map[any]reflect.Value
+}
+
+// Object makes an object take less memory, which a pointer is to. Nobody changes from now on what it points to, as
+// others may have it, too: so this is called once for an object.
+func Object(object any) {
+	known.Lock()
+	defer known.Unlock()
+	compact(reflect.ValueOf(object).Elem())
+}
+
+// compact makes a value take less memory.
+func compact(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if meta, ok := v.Addr().Interface().(*metav1.ObjectMeta); ok { // the rest is of the object alone
+			compact(reflect.ValueOf(&meta.Namespace).Elem())
+			return
+		}
+		for i := range v.NumField() {
+			if field := v.Field(i); field.CanSet() {
+				compact(field)
+			}
+		}
+	case reflect.String:
+		if v.Len() > 0 && v.Len() <= longest {
+			v.SetString(one(&known.texts, v.String(), v.String()))
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		if compact(v.Elem()); v.Elem().Comparable() {
+			v.Set(one(&known.pointers, v.Elem().Interface(), reflect.ValueOf(v.Interface())))
+		}
+	case reflect.Slice:
+		if v.Cap() > v.Len() {
+			clipped := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(clipped, v)
+			v.Set(clipped)
+		}
+		if kind := v.Type().Elem().Kind(); kind == reflect.Struct || kind == reflect.String || kind == reflect.Pointer {
+			for i := range v.Len() {
+				compact(v.Index(i))
+			}
+		}
+	}
+}
+
+// one returns the value that is known by a key, which is this one from now on if there is none.
+func one[K comparable, V any](known *map[K]V, key K, value V) V {
+	if one, ok := (*known)[key]; ok {
+		return one
+	}
+	if len(*known) >= most || *known == nil {
+		*known = make(map[K]V, most)
+	}
+	(*known)[key] = value
+	return value
+}
