@@ -135,7 +135,7 @@ func (w *watcher) takeIn() (taken []edit) {
 			for name, differs := range share.pending {
 				taken = append(taken, share.take(name, differs))
 			}
-			clear(share.pending)
+			share.pending = map[string]bool{} // it was as large as the largest change
 			share.version = share.noted
 		}
 		if !isEarly {

@@ -26,14 +26,14 @@ type attachment struct {
 
 // attach finds the listeners that a route belongs to, of those parents that are ours.
 func (t *translator) attach(r *route) {
-	for _, ref := range r.parentRefs {
+	for _, ref := range r.parentRefs() {
 		parent := t.parents[ParentOf(ref, r.GetNamespace())]
 		if parent == nil {
 			continue
 		}
 		a := &attachment{ref: ref, parent: parent}
 		r.attachments = append(r.attachments, a)
-		if r.refused.reason != "" {
+		if r.refused.reason() != "" {
 			a.accepted = r.refused
 			continue
 		}
@@ -183,7 +183,7 @@ func (r *route) isContested() bool {
 func (p *parent) isAllowed() bool { return p != nil && (p.set == nil || p.allowed) }
 
 // isClosed reports whether no route can belong to a listener.
-func (l *listener) isClosed() bool { return l.closed || l.conflict.reason != "" || l.isBeyond() }
+func (l *listener) isClosed() bool { return l.closed || l.conflict.reason() != "" || l.isBeyond() }
 
 // allowsRoute reports whether a listener accepts a route, by its kind and namespace.
 func (t *translator) allowsRoute(l *listener, r *route) bool {

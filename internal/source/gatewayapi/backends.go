@@ -18,7 +18,7 @@ func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObj
 		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),
 	}
 	problem := t.backendProblem(r, requests, ref, backend)
-	if problem.reason == "" {
+	if problem.reason() == "" {
 		r.backends = append(r.backends, backend)
 	}
 	return backend, problem

@@ -43,7 +43,7 @@ func (a *amounts) add(other *amounts, n int32) {
 
 // amountOf returns what a route has.
 func amountOf(r *route) *amounts {
-	a := &amounts{routes: 1, rules: int32(len(r.rules)), headerNames: map[string]int{}} //nolint:gosec // there are few
+	a := &amounts{routes: 1, rules: int32(len(r.rules))} //nolint:gosec // there are few
 	for i := range r.rules {
 		a.rateLimits += int32(len(r.rules[i].RateLimits)) //nolint:gosec // there are few
 		for _, match := range r.rules[i].Matches {
@@ -51,6 +51,9 @@ func amountOf(r *route) *amounts {
 				a.expressions++
 			}
 			for _, condition := range match.Headers {
+				if a.headerNames == nil {
+					a.headerNames = map[string]int{}
+				}
 				a.headerNames[condition.Name]++
 			}
 			for _, condition := range slices.Concat(match.Headers, match.Query) {
@@ -148,7 +151,7 @@ func (p *parent) charge() bool {
 	}
 	budget := &p.plane.budget
 	for _, l := range p.listeners {
-		if l.accepted.reason != "" {
+		if l.accepted.reason() != "" {
 			continue
 		}
 		wanted := &amounts{listeners: 1}

@@ -27,8 +27,8 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 		if i >= maxCertificates {
 			problem.no(gatewayv1.ListenerReasonInvalidCertificateRef, "a listener has at most %d certificates", maxCertificates)
 		}
-		if problem.reason != "" {
-			l.resolved.also(problem.reason, "tls.certificateRefs[%d]: %s", i, problem.message)
+		if problem.reason() != "" {
+			l.resolved.also(problem.reason(), "tls.certificateRefs[%d]: %s", i, problem.message())
 			continue
 		}
 		l.tls.Secrets = append(l.tls.Secrets, l.mountSecret(plane, namespace, string(ref.Name)))
@@ -36,16 +36,16 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			Reason: appv1.ProblemInvalidCertificateRef, Listener: l.name, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.ListenerReasonInvalidCertificateRef)
 		l.resolved.alsoReported(reported, fmt.Sprintf("tls.certificateRefs[%d]", i))
-		if reported.reason != "" {
+		if reported.reason() != "" {
 			unusable++
 		}
-		if reported.unknown {
+		if reported.unknown() {
 			unknown = reported
 		}
 	}
 	switch {
 	case len(l.tls.Secrets) != unusable:
-	case unknown.reason != "":
+	case unknown.reason() != "":
 		l.unserved = unknown
 	default:
 		l.unserved.no(gatewayv1.ListenerReasonInvalid, "%s", l.resolved.text())
@@ -63,7 +63,7 @@ func (t *translator) setBackendCertificate(p *plane) {
 	owner := origin(kindGateway, p.gateway)
 	namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
 	problem := t.certificateProblem(*ref, owner, gatewayv1.GatewayReasonInvalidClientCertificateRef)
-	if problem.reason == "" {
+	if problem.reason() == "" {
 		p.to.BackendCertificate = p.mountSecret(namespace, string(ref.Name))
 		problem = t.reported(p, Subject{
 			Reason: appv1.ProblemInvalidCertificateRef, Namespace: namespace, Name: string(ref.Name),
@@ -72,7 +72,7 @@ func (t *translator) setBackendCertificate(p *plane) {
 	const where = "tls.backend.clientCertificateRef"
 	p.resolved.alsoReported(problem, where)
 	if p.to.BackendCertificate == "" {
-		p.noCertificate = where + ": " + problem.message
+		p.noCertificate = where + ": " + problem.message()
 	}
 }
 
@@ -136,8 +136,8 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	unusable, unknown := 0, verdict{}
 	for i, ref := range validation.CACertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
-		if problem := t.authorityProblem(ref, namespace, owner); problem.reason != "" {
-			l.resolved.also(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
+		if problem := t.authorityProblem(ref, namespace, owner); problem.reason() != "" {
+			l.resolved.also(problem.reason(), "caCertificateRefs[%d]: %s", i, problem.message())
 			continue
 		}
 		name := LocalName(plane.parent.Namespace, namespace, string(ref.Name))
@@ -149,12 +149,12 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 		reported := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name))
 		l.resolved.alsoReported(reported, fmt.Sprintf("caCertificateRefs[%d]", i))
 		switch {
-		case reported.unknown:
+		case reported.unknown():
 			unknown = reported
-			l.unserved.doubt(reported.message)
+			l.unserved.doubt(reported.message())
 			unusable++
-		case reported.reason != "":
-			l.unserved.no(gatewayv1.ListenerReasonInvalid, "caCertificateRefs[%d]: %s", i, reported.message)
+		case reported.reason() != "":
+			l.unserved.no(gatewayv1.ListenerReasonInvalid, "caCertificateRefs[%d]: %s", i, reported.message())
 			unusable++
 		}
 	}
@@ -162,7 +162,7 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	case len(l.tls.ClientCAs) == 0:
 		l.tls.ClientCAs = []string{nobody}
 		l.accepted.no(gatewayv1.ListenerReasonNoValidCACertificate, noAuthority)
-	case len(l.tls.ClientCAs) == unusable && unknown.reason != "":
+	case len(l.tls.ClientCAs) == unusable && unknown.reason() != "":
 		l.refused = unknown
 	case len(l.tls.ClientCAs) == unusable:
 		l.refused.no(gatewayv1.ListenerReasonNoValidCACertificate, noAuthority)
@@ -193,15 +193,15 @@ func (t *translator) contentProblem(p *plane, reason any, namespace, name string
 
 // reported returns what the proxies of a data plane report about a subject.
 func (t *translator) reported(p *plane, of Subject, reason any) (v verdict) {
+	if t.Reported == nil {
+		return v
+	}
 	object := Object{kindReported, p.parent.Namespace, LocalName(p.parent.Namespace, of.Namespace, of.Name)}
 	switch {
 	case t.making != nil:
 		t.making.reports = append(t.making.reports, object)
 	case t.isMakingPlanes:
 		p.fix(object)
-	}
-	if t.Reported == nil {
-		return v
 	}
 	of.Plane = p.parent
 	report := t.Reported(of)

@@ -35,8 +35,8 @@ func (t *translator) addGateways() {
 		plane.check()
 		t.setBackendCertificate(plane)
 		parent := &parent{Parent: plane.parent, plane: plane}
-		for _, spec := range gateway.Spec.Listeners {
-			parent.listeners = append(parent.listeners, t.newListener(spec, origin(kindGateway, gateway), plane))
+		for i := range gateway.Spec.Listeners {
+			parent.listeners = append(parent.listeners, t.newListener(&gateway.Spec.Listeners[i], origin(kindGateway, gateway), plane))
 		}
 		plane.listeners = parent.listeners
 		for _, l := range plane.listeners {
@@ -77,7 +77,7 @@ func (t *translator) addOwn() {
 		plane.budget.spec, plane.budget.by = or(gateway.Spec.NamespaceBudget, appv1.NamespaceBudget{}), name
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {
-			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: gatewayv1.Listener{
+			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: &gatewayv1.Listener{
 				Name: gatewayv1.SectionName(from.Name), Port: from.Port, Protocol: gatewayv1.ProtocolType(from.Protocol),
 				AllowedRoutes: allowedRoutes(gateway.Spec.Listeners[i].AllowedRoutes),
 			}}

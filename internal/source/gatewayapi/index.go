@@ -11,6 +11,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/few"
 	"gateway/internal/model"
 	"gateway/internal/tree"
 )
@@ -56,7 +57,7 @@ const (
 // NewIndex returns an index of objects.
 func NewIndex(objects Objects) *Index {
 	x := &Index{
-		translator: translator{routes: map[Object]*route{}, dependents: map[Object]map[*route]bool{}},
+		translator: translator{routes: map[Object]*route{}, dependents: map[Object]few.Counts[*route]{}},
 		changed:    map[Object]metav1.Object{}, touched: map[Object]bool{},
 	}
 	x.Replace(objects)
@@ -208,8 +209,7 @@ func (x *Index) Renew(id Object, object metav1.Object) {
 	if before := x.routes[id]; before != nil && identity(before.Object) != identity(object) {
 		x.changed[id] = object
 	} else if before != nil {
-		_, status := RouteParts(object)
-		before.Object, before.parents = object, status.Parents
+		before.Object = object
 	}
 	if filter, ok := object.(*appv1.RouteFilter); ok {
 		x.filters[id] = filter
@@ -270,7 +270,7 @@ func (x *Index) update() Changes {
 	sets := x.touchedSets()
 	for object := range x.touched {
 		x.touchPolicies(object)
-		for r := range x.dependents[object] {
+		for r := range x.dependents[object].All() {
 			x.change(r)
 		}
 		if object.Kind == kindNamespace {
@@ -307,8 +307,7 @@ func (x *Index) update() Changes {
 		plane.isMoved = false
 	}
 	x.updateProblems()
-	clear(x.changed)
-	clear(x.touched)
+	x.changed, x.touched = map[Object]metav1.Object{}, map[Object]bool{} // they were as large as the largest change
 	x.isNew = false
 	return x.changes
 }
@@ -351,7 +350,9 @@ func (x *Index) touchedSets() []Object {
 				}
 			}
 		}
-		maps.Copy(sets, x.sets[object])
+		for _, set := range x.sets[object] {
+			sets[idOf(kindListenerSet, set.set)] = true
+		}
 	}
 	for set := range sets {
 		x.touched[set] = true
@@ -366,10 +367,7 @@ func (x *Index) add(r *route) {
 	x.routes[r.id] = r
 	x.order.Set(r.key, r)
 	for _, object := range r.dependsOn {
-		if x.dependents[object] == nil {
-			x.dependents[object] = map[*route]bool{}
-		}
-		x.dependents[object][r] = true
+		few.In(x.dependents, object, r, 1)
 	}
 	if x.isNew {
 		return
@@ -389,9 +387,7 @@ func (x *Index) remove(r *route) {
 	delete(x.routes, r.id)
 	x.order.Delete(r.key)
 	for _, object := range r.dependsOn {
-		if delete(x.dependents[object], r); len(x.dependents[object]) == 0 {
-			delete(x.dependents, object)
-		}
+		few.In(x.dependents, object, r, -1)
 	}
 	x.noteParents(r)
 	r.detach()
@@ -408,7 +404,7 @@ func (x *Index) noteParents(r *route) {
 func (x *Index) makePlanes() {
 	t := &x.translator
 	t.planes, t.parents, t.uses, t.changes.Places = nil, map[Parent]*parent{}, map[Object]*usage{}, true
-	t.sets, t.grants, t.configs = map[Object]map[Object]bool{}, map[Object]bool{}, map[types.NamespacedName]bool{}
+	t.sets, t.grants, t.configs = map[Object][]*parent{}, map[Object]bool{}, map[types.NamespacedName]bool{}
 	t.changes.NewPlanes, t.isMakingPlanes = true, true
 	t.addClasses()
 	t.addGateways()

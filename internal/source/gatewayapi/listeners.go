@@ -16,7 +16,7 @@ import (
 
 // listener is a listener of a Gateway or of a ListenerSet.
 type listener struct {
-	gatewayv1.Listener
+	*gatewayv1.Listener
 	// owner is the Gateway or ListenerSet.
 	owner model.Origin
 	// name is unique in the data plane.
@@ -48,8 +48,11 @@ type listener struct {
 	order int
 }
 
-// verdict is a problem, or none if it has no reason.
-type verdict struct {
+// verdict is a problem, or none: most objects have none.
+type verdict struct{ of *cause }
+
+// cause is why something is wrong. It is not changed.
+type cause struct {
 	reason, message string
 	// field is the field that the first cause is about, if it is one.
 	field string
@@ -62,29 +65,52 @@ type verdict struct {
 // maxListed is the most causes in a message.
 const maxListed = 5
 
+func newVerdict(reason, message string) verdict {
+	return verdict{&cause{reason: reason, message: message}}
+}
+
+// cause returns what is wrong, the zero one if nothing is.
+func (v verdict) cause() cause { return or(v.of, cause{}) }
+
+// reason returns the reason, "" if nothing is wrong.
+func (v verdict) reason() string { return v.cause().reason }
+
+func (v verdict) message() string { return v.cause().message }
+
+func (v verdict) field() string { return v.cause().field }
+
+func (v verdict) unknown() bool { return v.cause().unknown }
+
 // no sets a verdict, unless there is a certain one.
 func (v *verdict) no(reason any, format string, args ...any) {
 	if v.isOpen() {
-		*v = verdict{reason: fmt.Sprint(reason), message: fmt.Sprintf(format, args...)}
+		*v = newVerdict(fmt.Sprint(reason), fmt.Sprintf(format, args...))
 	}
 }
 
+// because returns a verdict with another reason.
+func (v verdict) because(reason string) verdict {
+	of := v.cause()
+	of.reason = reason
+	return verdict{&of}
+}
+
 // isOpen reports whether nothing is certain to be wrong.
-func (v *verdict) isOpen() bool { return v.reason == "" || v.unknown }
+func (v *verdict) isOpen() bool { return v.of == nil || v.of.unknown }
 
 // doubt sets a verdict to unknown, unless there is one.
 func (v *verdict) doubt(message string) {
-	if v.reason == "" {
-		*v = verdict{reason: reasonTooManyProblems, message: message, unknown: true}
+	if v.of == nil {
+		v.of = &cause{reason: reasonTooManyProblems, message: message, unknown: true}
 	}
 }
 
 // alsoReported adds the reports of proxies about a subject to a verdict. field is the reference to it.
 func (v *verdict) alsoReported(problem verdict, field string) {
-	if problem.unknown {
-		v.doubt(problem.message)
-	} else if problem.reason != "" {
-		v.alsoIn(field, problem.reason, "%s", problem.message)
+	if problem.unknown() {
+		v.doubt(problem.message())
+	} else if problem.of != nil {
+		v.alsoIn(field, problem.reason(), "%s", problem.message())
 	}
 }
 
@@ -94,15 +120,18 @@ const reasonTooManyProblems = "TooManyProblems"
 
 // also adds a cause to a verdict, which keeps the reason of the first.
 func (v *verdict) also(reason any, format string, args ...any) {
-	switch {
-	case v.isOpen():
+	if v.isOpen() {
 		v.no(reason, format, args...)
-	case v.listed+1 < maxListed:
-		v.message += "; " + fmt.Sprintf(format, args...)
-		v.listed++
-	default:
-		v.more++
+		return
 	}
+	now := *v.of
+	if now.listed+1 < maxListed {
+		now.message += "; " + fmt.Sprintf(format, args...)
+		now.listed++
+	} else {
+		now.more++
+	}
+	v.of = &now
 }
 
 // alsoIn adds a cause in a field.
@@ -110,20 +139,20 @@ func (v *verdict) alsoIn(field string, reason any, format string, args ...any) {
 	isFirst := v.isOpen()
 	v.also(reason, "%s: %s", field, fmt.Sprintf(format, args...))
 	if isFirst {
-		v.field = field
+		v.of.field = field
 	}
 }
 
 // text is the message, with the number of the omitted causes.
 func (v verdict) text() string {
-	if v.more == 0 {
-		return v.message
+	if c := v.cause(); c.more > 0 {
+		return fmt.Sprintf("%s; and %d more", c.message, c.more)
 	}
-	return fmt.Sprintf("%s; and %d more", v.message, v.more)
+	return v.message()
 }
 
 // isServed reports whether a listener is in the data plane.
-func (l *listener) isServed() bool { return l.conflict.reason == "" && l.accepted.reason == "" }
+func (l *listener) isServed() bool { return l.conflict.reason() == "" && l.accepted.reason() == "" }
 
 // isAccepted reports whether a listener is in the data plane, and no report of proxies prevents that it is accepted.
 func (l *listener) isAccepted() bool { return l.isServed() && l.refused.isOpen() }
@@ -134,15 +163,17 @@ func (l *listener) canBeServed() bool { return l.isAccepted() && l.unserved.isOp
 func (l *listener) hostname() string { return string(or(l.Hostname, "")) }
 
 // kindsOf are the kinds of routes that the listeners of a protocol take.
-var kindsOf = map[gatewayv1.ProtocolType][]gatewayv1.Kind{
-	gatewayv1.HTTPProtocolType:  {"HTTPRoute", "GRPCRoute"},
-	gatewayv1.HTTPSProtocolType: {"HTTPRoute", "GRPCRoute"},
-	gatewayv1.TLSProtocolType:   {"TLSRoute"},
-	gatewayv1.TCPProtocolType:   {"TCPRoute"},
+var kindsOf = map[gatewayv1.ProtocolType][]gatewayv1.RouteGroupKind{
+	gatewayv1.HTTPProtocolType:  {{Group: &routesGroup, Kind: "HTTPRoute"}, {Group: &routesGroup, Kind: "GRPCRoute"}},
+	gatewayv1.HTTPSProtocolType: {{Group: &routesGroup, Kind: "HTTPRoute"}, {Group: &routesGroup, Kind: "GRPCRoute"}},
+	gatewayv1.TLSProtocolType:   {{Group: &routesGroup, Kind: "TLSRoute"}},
+	gatewayv1.TCPProtocolType:   {{Group: &routesGroup, Kind: "TCPRoute"}},
 }
 
+var routesGroup gatewayv1.Group = gatewayv1.GroupName
+
 // newListener returns a listener with everything that depends on it alone.
-func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, plane *plane) *listener {
+func (t *translator) newListener(spec *gatewayv1.Listener, owner model.Origin, plane *plane) *listener {
 	l := &listener{Listener: spec, owner: owner, name: listenerName(owner, string(spec.Name))}
 	t.making = l
 	defer func() { t.making = nil }()
@@ -190,25 +221,18 @@ func hashed(name string, texts ...string) string {
 var ownPorts = []int32{8404, 8405}
 
 // setKinds sets the kinds of routes, of those that the protocol has.
-func (l *listener) setKinds(known []gatewayv1.Kind) {
-	l.kinds = []gatewayv1.RouteGroupKind{}
-	group := gatewayv1.Group(gatewayv1.GroupName)
-	var wanted []gatewayv1.RouteGroupKind
-	if l.AllowedRoutes != nil {
-		wanted = l.AllowedRoutes.Kinds
-	}
-	if len(wanted) == 0 {
-		for _, kind := range known {
-			l.kinds = append(l.kinds, gatewayv1.RouteGroupKind{Group: &group, Kind: kind})
-		}
-		return
+func (l *listener) setKinds(known []gatewayv1.RouteGroupKind) {
+	wanted := or(l.AllowedRoutes, gatewayv1.AllowedRoutes{}).Kinds
+	if l.kinds = known; len(wanted) > 0 || known == nil {
+		l.kinds = []gatewayv1.RouteGroupKind{}
 	}
 	for _, kind := range wanted {
-		if or(kind.Group, group) != group || !slices.Contains(known, kind.Kind) {
+		i := slices.IndexFunc(known, func(of gatewayv1.RouteGroupKind) bool { return of.Kind == kind.Kind })
+		if or(kind.Group, routesGroup) != routesGroup || i < 0 {
 			l.resolved.also(gatewayv1.ListenerReasonInvalidRouteKinds, "listeners of protocol %s have no routes of kind %s", l.Protocol, kind.Kind)
 			continue
 		}
-		l.kinds = append(l.kinds, gatewayv1.RouteGroupKind{Group: &group, Kind: kind.Kind})
+		l.kinds = append(l.kinds, known[i])
 	}
 }
 
@@ -220,7 +244,7 @@ func (p *plane) resolveConflicts() {
 		p.places.add(l, 1)
 	}
 	kept := rivals{}
-	hasConflict := func(l *listener) bool { return l.conflict.reason != "" }
+	hasConflict := func(l *listener) bool { return l.conflict.reason() != "" }
 	rest := slices.DeleteFunc(slices.Clone(p.listeners), func(l *listener) bool {
 		return kindsOf[l.Protocol] == nil || l.isBeyond()
 	})
@@ -302,7 +326,7 @@ func (l *listener) compare(other *listener) {
 
 // supportedKinds are the kinds of routes that the listener takes: none in a conflict.
 func (l *listener) supportedKinds() []gatewayv1.RouteGroupKind {
-	if l.conflict.reason != "" {
+	if l.conflict.reason() != "" {
 		return []gatewayv1.RouteGroupKind{}
 	}
 	return l.kinds

@@ -34,8 +34,8 @@ func (t *translator) newSet(set *gatewayv1.ListenerSet) *parent {
 	}
 	plane := gateway.plane
 	p := &parent{Parent: SetParent(set.Namespace, set.Name), plane: plane, set: set, allowed: t.allowsSet(plane.gateway, set)}
-	for _, entry := range set.Spec.Listeners {
-		l := t.newListener(gatewayv1.Listener(entry), origin(kindListenerSet, set), plane)
+	for i := range set.Spec.Listeners {
+		l := t.newListener((*gatewayv1.Listener)(&set.Spec.Listeners[i]), origin(kindListenerSet, set), plane)
 		l.since = max(1, set.CreationTimestamp.Unix()) // in files, it has none
 		p.listeners = append(p.listeners, l)
 	}
@@ -74,18 +74,17 @@ func (t *translator) adopt(set *parent, n int) {
 
 // noteReports notes which reports an allowed ListenerSet depends on, or that it depends on none.
 func (t *translator) noteReports(set *parent, depends bool) {
-	id := Object{kindListenerSet, set.Namespace, set.Name}
 	for _, l := range set.listeners {
 		for _, object := range l.reports {
+			sets := t.sets[object]
 			switch {
-			case !depends:
-				if delete(t.sets[object], id); len(t.sets[object]) == 0 {
+			case depends && (len(sets) == 0 || sets[len(sets)-1] != set):
+				t.sets[object] = append(sets, set)
+			case depends: // by another listener, too
+			default:
+				if t.sets[object] = slices.DeleteFunc(sets, func(of *parent) bool { return of == set }); len(t.sets[object]) == 0 {
 					delete(t.sets, object)
 				}
-			case t.sets[object] == nil:
-				t.sets[object] = map[Object]bool{id: true}
-			default:
-				t.sets[object][id] = true
 			}
 		}
 	}
@@ -197,7 +196,7 @@ func (p *parent) selects() bool {
 // isPlain reports whether a ListenerSet has no conflicts.
 func (p *parent) isPlain() bool {
 	return p == nil || !slices.ContainsFunc(p.listeners, func(l *listener) bool {
-		return l.conflict.reason != "" || p.allowed && p.plane.places.conflicts(l)
+		return l.conflict.reason() != "" || p.allowed && p.plane.places.conflicts(l)
 	})
 }
 
@@ -245,7 +244,7 @@ func (p *parent) claim(n int) (disputed bool) {
 		return false
 	}
 	for _, l := range p.listeners {
-		if disputed = disputed || l.isBeyond(); l.Protocol == gatewayv1.TCPProtocolType || l.accepted.reason != "" {
+		if disputed = disputed || l.isBeyond(); l.Protocol == gatewayv1.TCPProtocolType || l.accepted.reason() != "" {
 			continue
 		}
 		hostnames := []string{l.hostname()}
@@ -294,12 +293,13 @@ func (t *translator) remake(p *plane) {
 	p.noteOwnProblems()
 }
 
-// list lists what the model has of the listeners.
+// list lists what the model has of the listeners, which have it there.
 func (p *plane) list() {
 	p.to.Listeners = make([]model.Listener, 0, len(p.listeners))
 	for _, l := range p.listeners {
 		if l.made != nil {
 			p.to.Listeners = append(p.to.Listeners, *l.made)
+			l.made = &p.to.Listeners[len(p.to.Listeners)-1]
 		}
 	}
 }

@@ -103,9 +103,9 @@ func (t *translator) pending(p *plane, needs Needs) verdict {
 	live, reason, message := t.live.Plane(p.parent)
 	switch {
 	case !live:
-		return verdict{reason: reason, message: message}
+		return newVerdict(reason, message)
 	case missing != "":
-		return verdict{reason: string(gatewayv1.GatewayReasonPending), message: missing}
+		return newVerdict(string(gatewayv1.GatewayReasonPending), missing)
 	}
 	return verdict{}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/few"
 	"gateway/internal/kinds"
 	"gateway/internal/model"
 	source "gateway/internal/source/appv1"
@@ -219,14 +220,14 @@ type translator struct {
 	// routes are all routes, order has them by their keys, and dependents are those that depend on an object.
 	routes     map[Object]*route
 	order      tree.Editor[*route]
-	dependents map[Object]map[*route]bool
+	dependents map[Object]few.Counts[*route]
 	// translating is the route that is translated now, and isMakingPlanes reports whether data planes are made.
 	translating    *route
 	isMakingPlanes bool
 	// making is the listener that is made now.
 	making *listener
 	// sets are those ListenerSets whose listeners depend on a ReferenceGrant, or what proxies report of an object.
-	sets map[Object]map[Object]bool
+	sets map[Object][]*parent
 	// grants are the ReferenceGrants that data planes depend on by themselves.
 	grants map[Object]bool
 	// configs are the GatewayConfigs that are named.

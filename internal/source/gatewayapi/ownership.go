@@ -206,16 +206,16 @@ func (t *translator) refuseSet(set *parent) {
 
 // isBeyond reports whether the Gateway's owner does not let a ListenerSet have a listener.
 func (l *listener) isBeyond() bool {
-	return l.accepted.reason == appv1.ReasonHostnameNotAllowed || l.accepted.reason == appv1.ReasonBudgetExceeded
+	return l.accepted.reason() == appv1.ReasonHostnameNotAllowed || l.accepted.reason() == appv1.ReasonBudgetExceeded
 }
 
 // claimOf returns what a route claims at a data plane.
 func (t *translator) claimOf(r *route, p *plane) hostnameClaim {
 	c := hostnameClaim{key: r.key, namespace: r.GetNamespace(), route: r}
-	if r.refused.reason != "" {
+	if r.refused.reason() != "" {
 		return c
 	}
-	for _, ref := range r.parentRefs {
+	for _, ref := range r.parentRefs() {
 		parent := t.parents[ParentOf(ref, r.GetNamespace())]
 		if parent == nil || parent.plane != p || !parent.isOwners() {
 			continue
@@ -259,7 +259,7 @@ func (t *translator) settleClaims(p *plane) {
 			continue
 		}
 		for _, l := range set.listeners {
-			if l.Protocol != gatewayv1.TCPProtocolType && l.accepted.reason == "" {
+			if l.Protocol != gatewayv1.TCPProtocolType && l.accepted.reason() == "" {
 				all = append(all, hostnameClaim{keyOf(kindListenerSet, set.set), set.Namespace, []string{l.hostname()}, l, nil})
 			}
 		}

@@ -299,8 +299,8 @@ func (t *translator) hasPort(backend model.Backend, name string) bool {
 
 // backendTLS returns the TLS that a policy asks for, or why nothing may be sent to its Service ports.
 func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane) (tls *model.BackendTLS, refused string) {
-	if accepted, _ := policyProblems(policy, func(string) verdict { return verdict{} }); accepted.reason != "" {
-		return nil, kindTLSPolicy + " " + policy.Namespace + "/" + policy.Name + ": " + accepted.message
+	if accepted, _ := policyProblems(policy, func(string) verdict { return verdict{} }); accepted.reason() != "" {
+		return nil, kindTLSPolicy + " " + policy.Namespace + "/" + policy.Name + ": " + accepted.message()
 	}
 	if plane.noCertificate != "" {
 		return nil, "the Gateway's " + plane.noCertificate
@@ -310,7 +310,7 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 		tls.CAs = []string{model.SystemCAs}
 	}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
-		if policyAuthority(ref).reason == "" {
+		if policyAuthority(ref).reason() == "" {
 			tls.CAs = append(tls.CAs, LocalName(plane.parent.Namespace, policy.Namespace, string(ref.Name)))
 		}
 	}
@@ -331,14 +331,14 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 	usable, unknown := 0, verdict{}
 	for i, ref := range validation.CACertificateRefs {
 		problem := policyAuthority(ref)
-		if problem.reason == "" {
+		if problem.reason() == "" {
 			problem = content(string(ref.Name))
 		}
 		resolved.alsoReported(problem, fmt.Sprintf("caCertificateRefs[%d]", i))
 		switch {
-		case problem.unknown:
+		case problem.unknown():
 			unknown = problem
-		case problem.reason == "":
+		case problem.reason() == "":
 			usable++
 		}
 	}
@@ -349,13 +349,13 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 	case wellKnown != "" && len(validation.CACertificateRefs) > 0:
 		accepted.no(gatewayv1.PolicyReasonInvalid, "caCertificateRefs and wellKnownCACertificates exclude each other: remove one of them")
 	case wellKnown != "":
-	case usable == 0 && unknown.reason != "":
+	case usable == 0 && unknown.reason() != "":
 		accepted = unknown
 	case usable == 0:
 		accepted.no(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate, "no CA certificate can be used: %s",
-			cmp.Or(resolved.message, "caCertificateRefs is empty"))
+			cmp.Or(resolved.message(), "caCertificateRefs is empty"))
 	}
-	if accepted.reason == "" && len(policy.Spec.Options) > 0 {
+	if accepted.reason() == "" && len(policy.Spec.Options) > 0 {
 		accepted.no(gatewayv1.PolicyReasonInvalid, "options are not supported")
 	}
 	return accepted, resolved

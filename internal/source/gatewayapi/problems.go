@@ -19,7 +19,7 @@ import (
 // noteOwnProblems notes the parts of the Gateway and its listeners that have no effect.
 func (p *plane) noteOwnProblems() {
 	add := func(wrong verdict, about model.Problem, what string) {
-		if wrong.reason != "" {
+		if wrong.reason() != "" {
 			p.ownProblems = append(p.ownProblems, newProblem(wrong, about, what))
 		}
 	}
@@ -28,7 +28,7 @@ func (p *plane) noteOwnProblems() {
 	}
 	for _, l := range p.listeners {
 		for _, wrong := range []*verdict{&l.conflict, &l.accepted, &l.resolved} {
-			if wrong.reason != "" { // of thousands, few have a text
+			if wrong.reason() != "" { // of thousands, few have a text
 				add(*wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.title())
 			}
 		}
@@ -41,7 +41,7 @@ func (p *plane) noteOwnProblems() {
 	}
 	for _, set := range p.sets {
 		if !set.allowed {
-			wrong := verdict{reason: "NotAllowed", message: "the Gateway's allowedListeners do not include it"}
+			wrong := newVerdict("NotAllowed", "the Gateway's allowedListeners do not include it")
 			add(wrong, model.Problem{Origin: origin(kindListenerSet, set.set)}, "ListenerSet "+set.Namespace+"/"+set.Name)
 		}
 	}
@@ -56,7 +56,7 @@ func (t *translator) noteProblems(r *route) {
 	for _, a := range r.attachments {
 		p, about, what := a.parent.plane, model.Problem{Origin: origin(r.kind, r), RouteKind: r.kind, Route: r.name}, r.kind+" "+r.name
 		add := func(wrong verdict) {
-			if wrong.reason == "" {
+			if wrong.reason() == "" {
 				return
 			}
 			if p.problems == nil {
@@ -65,7 +65,7 @@ func (t *translator) noteProblems(r *route) {
 			p.problems[r.key] = append(p.problems[r.key], newProblem(wrong, about, what))
 		}
 		add(a.accepted)
-		if seen[p] || a.accepted.reason != "" {
+		if seen[p] || a.accepted.reason() != "" {
 			continue
 		}
 		seen[p] = true
@@ -74,7 +74,7 @@ func (t *translator) noteProblems(r *route) {
 			if refused := r.rules[i].Refused; refused != "" {
 				var wrong verdict
 				wrong.no(model.ReasonUnsupportedValue, "requests for rules[%d] are answered with 500: %s", i, refused)
-				wrong.field = fmt.Sprintf("rules[%d]", i)
+				wrong.of.field = fmt.Sprintf("rules[%d]", i)
 				add(wrong)
 			}
 		}
@@ -103,7 +103,7 @@ func (r *Result) Reported(own *appv1.Gateway) []model.Problem {
 			if message != "" && !seen[message] {
 				seen[message] = true
 				about := model.Problem{Origin: origin(route.kind, route), RouteKind: route.kind, Route: route.name}
-				all = append(all, newProblem(verdict{reason: c.Reason, message: message}, about, route.kind+" "+route.name))
+				all = append(all, newProblem(newVerdict(c.Reason, message), about, route.kind+" "+route.name))
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (t *translator) updatePolicyProblems() {
 	}
 	for _, policy := range t.BackendPolicies {
 		for _, use := range t.usesOf(policyID(policy)) {
-			if wrong := use.accepted(verdict{}); wrong.reason != "" {
+			if wrong := use.accepted(verdict{}); wrong.reason() != "" {
 				name := kindBackendPolicy + " " + policy.Namespace + "/" + policy.Name
 				problem := newProblem(wrong, model.Problem{Origin: origin(kindBackendPolicy, policy)}, name)
 				use.plane.policyProblems = append(use.plane.policyProblems, problem)
@@ -141,6 +141,6 @@ func (t *translator) updatePolicyProblems() {
 }
 
 func newProblem(wrong verdict, about model.Problem, what string) model.Problem {
-	about.Reason, about.Field, about.Message = model.Reason(wrong.reason), wrong.field, what+": "+cmp.Or(wrong.text(), wrong.reason)
+	about.Reason, about.Field, about.Message = model.Reason(wrong.reason()), wrong.field(), what+": "+cmp.Or(wrong.text(), wrong.reason())
 	return about
 }

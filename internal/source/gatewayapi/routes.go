@@ -21,9 +21,6 @@ type route struct {
 	// log calls it, NAMESPACE/NAME.
 	key, name string
 
-	parentRefs []gatewayv1.ParentReference
-	// parents are what its status says of its parents.
-	parents   []gatewayv1.RouteParentStatus
 	hostnames []string
 	rules     []model.Rule
 	// backends are the Service ports that it refers to.
@@ -45,7 +42,13 @@ type route struct {
 	held []held
 	// spent is what it has of budgets.
 	spent  []spent
-	models map[Parent]*model.Route
+	models []madeRoute
+}
+
+// madeRoute is what the model of a data plane has of a route.
+type madeRoute struct {
+	at Parent
+	*model.Route
 }
 
 // member is a route of a data plane.
@@ -58,18 +61,28 @@ type member struct {
 
 // newRoute returns a route without rules, for all hostnames.
 func newRoute(object metav1.Object, kind string) *route {
-	spec, status := RouteParts(object)
 	r := &route{
 		Object: object, id: idOf(kind, object), kind: kind, name: object.GetNamespace() + "/" + object.GetName(),
-		parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}, models: map[Parent]*model.Route{},
+		hostnames: []string{""},
 	}
-	for _, ref := range spec.ParentRefs {
+	for _, ref := range r.parentRefs() {
 		if of := ParentOf(ref, object.GetNamespace()); of.Kind == kindListenerSet {
 			r.dependsOn = append(r.dependsOn, Object{kindListenerSet, of.Namespace, of.Name})
 		}
 	}
 	r.key = keyOf(kind, object)
 	return r
+}
+
+func (r *route) parentRefs() []gatewayv1.ParentReference {
+	spec, _ := RouteParts(r.Object)
+	return spec.ParentRefs
+}
+
+// parents are what the status of a route says of its parents.
+func (r *route) parents() []gatewayv1.RouteParentStatus {
+	_, status := RouteParts(r.Object)
+	return status.Parents
 }
 
 // keyOf returns the place of an object in the order of precedence.
@@ -175,10 +188,13 @@ func (t *translator) addToPlane(p *plane, r *route) verdict {
 	}
 	translated, resolved := t.rulesAt(m, r)
 	made := &model.Route{Origin: origin(r.kind, r), Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: translated}
-	if before := r.models[p.parent]; before != nil && slices.Equal(before.Listeners, names) && isSame(before.Rules, translated) {
+	if i := slices.IndexFunc(r.models, func(before madeRoute) bool { return before.at == p.parent }); i < 0 {
+		r.models = append(r.models, madeRoute{p.parent, made})
+	} else if before := r.models[i].Route; slices.Equal(before.Listeners, names) && isSame(before.Rules, translated) {
 		made = before
+	} else {
+		r.models[i].Route = made
 	}
-	r.models[p.parent] = made
 	p.routes.Set(r.key, made)
 	for _, backend := range r.backends {
 		p.use(backend, m.passthrough, 1)

@@ -19,11 +19,11 @@ func (t *translator) rulesOf(r *route) *rules.Translator {
 		Kind: r.kind,
 		Backend: func(ref gatewayv1.BackendObjectReference, requests string) (model.Backend, rules.Problem) {
 			backend, problem := t.backend(r, requests, ref)
-			return backend, rules.Problem{Reason: problem.reason, Message: problem.message}
+			return backend, rules.Problem{Reason: problem.reason(), Message: problem.message()}
 		},
 		Extension: func(ref gatewayv1.LocalObjectReference) (*appv1.RouteFilter, rules.Problem) {
 			filter, problem := t.extension(r, ref)
-			return filter, rules.Problem{Reason: problem.reason, Message: problem.message}
+			return filter, rules.Problem{Reason: problem.reason(), Message: problem.message()}
 		},
 	}
 }

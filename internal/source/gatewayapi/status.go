@@ -117,10 +117,10 @@ func (s *Status) add(t *translator, id Object) {
 // condition returns a condition that is True, with its type as the reason, unless something is wrong.
 func condition(kind any, generation int64, wrong verdict) metav1.Condition {
 	c := metav1.Condition{Type: fmt.Sprint(kind), Status: metav1.ConditionTrue, Reason: fmt.Sprint(kind), ObservedGeneration: generation}
-	if wrong.reason != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wrong.reason, wrong.text()
+	if wrong.reason() != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wrong.reason(), wrong.text()
 	}
-	if wrong.unknown {
+	if wrong.unknown() {
 		c.Status = metav1.ConditionUnknown
 	}
 	return c
@@ -180,16 +180,16 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	if shadow := p.filtersInShadow(); len(shadow) > 0 {
 		status.Conditions = append(status.Conditions, inShadow(generation, "filters of all listeners: "+strings.Join(shadow, ", ")))
 	}
-	if programmed.reason == "" {
+	if programmed.reason() == "" {
 		programmed = p.unusable(status.Addresses, pending)
 	}
-	if pending.reason == string(gatewayv1.GatewayReasonPending) && !slices.ContainsFunc(p.listeners, (*listener).canBeServed) {
+	if pending.reason() == string(gatewayv1.GatewayReasonPending) && !slices.ContainsFunc(p.listeners, (*listener).canBeServed) {
 		programmed.no(gatewayv1.GatewayReasonInvalid, "no listener can be served: see the conditions of the listeners")
 	}
-	if programmed.reason == "" {
+	if programmed.reason() == "" {
 		programmed = pending
 	}
-	if programmed.reason == "" && len(status.Addresses) == 0 {
+	if programmed.reason() == "" && len(status.Addresses) == 0 {
 		programmed.no(gatewayv1.GatewayReasonAddressNotAssigned, "the load balancer of the Service has no address yet")
 	}
 	status.Conditions = append(status.Conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, programmed))
@@ -205,7 +205,7 @@ func (p *plane) unusable(addresses []gatewayv1.GatewayStatusAddress, pending ver
 		return model.SameAddress(address.Value, p.addresses[0])
 	}):
 		v.no(gatewayv1.GatewayReasonAddressNotUsable, "the Service does not have the address %s: %s", p.addresses[0],
-			cmp.Or(pending.message, "look at its events"))
+			cmp.Or(pending.message(), "look at its events"))
 	}
 	return v
 }
@@ -219,8 +219,8 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 		}
 	}
 	accepted := condition(gatewayv1.GatewayConditionAccepted, p.gateway.Generation, p.refused)
-	if p.refused.reason != "" {
-		return accepted, verdict{reason: string(gatewayv1.GatewayReasonInvalid), message: p.refused.message}
+	if p.refused.reason() != "" {
+		return accepted, newVerdict(string(gatewayv1.GatewayReasonInvalid), p.refused.message())
 	}
 	if len(bad) == 0 {
 		if p.own != nil && p.own.Http3 != nil {
@@ -234,31 +234,31 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 		return accepted, verdict{}
 	}
 	accepted.Status = metav1.ConditionFalse
-	return accepted, verdict{reason: string(gatewayv1.GatewayReasonInvalid), message: "no listener is served"}
+	return accepted, newVerdict(string(gatewayv1.GatewayReasonInvalid), "no listener is served")
 }
 
 // conditions returns the conditions of a listener. pending is why its object is not live yet.
 func (l *listener) conditions(generation int64, pending verdict) []metav1.Condition {
 	accepted := l.accepted
-	if accepted.reason == "" {
+	if accepted.reason() == "" {
 		accepted = l.refused
 	}
-	if l.conflict.reason != "" {
+	if l.conflict.reason() != "" {
 		accepted = l.conflict
 	}
 	conflicted := metav1.Condition{
 		Type: string(gatewayv1.ListenerConditionConflicted), Status: metav1.ConditionFalse,
 		Reason: string(gatewayv1.ListenerReasonNoConflicts), ObservedGeneration: generation,
 	}
-	if l.conflict.reason != "" {
-		conflicted.Status, conflicted.Reason, conflicted.Message = metav1.ConditionTrue, l.conflict.reason, l.conflict.message
+	if l.conflict.reason() != "" {
+		conflicted.Status, conflicted.Reason, conflicted.Message = metav1.ConditionTrue, l.conflict.reason(), l.conflict.message()
 	}
 	programmed := accepted
-	if !accepted.isOpen() && l.conflict.reason == "" {
-		programmed.reason = string(gatewayv1.ListenerReasonInvalid)
+	if !accepted.isOpen() && l.conflict.reason() == "" {
+		programmed = accepted.because(string(gatewayv1.ListenerReasonInvalid))
 	}
 	for _, why := range []verdict{l.unserved, pending} {
-		if programmed.reason == "" || programmed.unknown && !why.isOpen() {
+		if programmed.reason() == "" || programmed.unknown() && !why.isOpen() {
 			programmed = why
 		}
 	}
@@ -284,7 +284,7 @@ func (t *translator) setStatus(p *parent) gatewayv1.ListenerSetStatus {
 		accepted.no(gatewayv1.ListenerSetReasonNotAllowed, "the Gateway's allowedListeners do not include it")
 	case !p.isAccepted():
 		accepted.no(gatewayv1.ListenerSetReasonListenersNotValid, "no listener of it is served")
-	case p.plane.refused.reason != "":
+	case p.plane.refused.reason() != "":
 		accepted.no(gatewayv1.ListenerSetReasonParentNotAccepted, "the Gateway is not accepted")
 	}
 	status.Conditions = []metav1.Condition{condition(gatewayv1.ListenerSetConditionAccepted, generation, accepted)}
@@ -292,7 +292,7 @@ func (t *translator) setStatus(p *parent) gatewayv1.ListenerSetStatus {
 	if p.allowed {
 		pending = t.pending(p.plane, p.needs())
 	}
-	if programmed.reason == "" {
+	if programmed.reason() == "" {
 		programmed = pending
 	}
 	status.Conditions = append(status.Conditions, condition(gatewayv1.ListenerSetConditionProgrammed, generation, programmed))

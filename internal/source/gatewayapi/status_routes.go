@@ -43,14 +43,14 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 			accepted.no(gatewayv1.RouteReasonUnsupportedValue, "requests are answered with 500: %s", strings.Join(dropped, "; "))
 		}
 		resolved := a.resolved
-		if a.accepted.reason == "" {
+		if a.accepted.reason() == "" {
 			t.unreadable(a.parent.plane, r, &resolved)
 		}
 		conditions := []metav1.Condition{
 			condition(gatewayv1.RouteConditionAccepted, generation, accepted),
 			condition(gatewayv1.RouteConditionResolvedRefs, generation, resolved),
 		}
-		if len(dropped) > 0 && accepted.reason == "" {
+		if len(dropped) > 0 && accepted.reason() == "" {
 			conditions = append(conditions, metav1.Condition{
 				Type: string(gatewayv1.RouteConditionPartiallyInvalid), Status: metav1.ConditionTrue,
 				Reason: string(gatewayv1.RouteReasonUnsupportedValue), ObservedGeneration: generation,
@@ -65,7 +65,7 @@ func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 			c.Message = unreachableText(rules)
 			conditions = append(conditions, c)
 		}
-		if a.accepted.reason == "" {
+		if a.accepted.reason() == "" {
 			pending := t.pending(a.parent.plane, t.needsAt(a, r))
 			conditions = append(conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, pending))
 		}
@@ -86,7 +86,7 @@ func unreachableText(rules []string) string {
 
 // conditionsAt returns the conditions that a route has at a parent.
 func (r *route) conditionsAt(ref gatewayv1.ParentReference) []metav1.Condition {
-	for _, parent := range r.parents {
+	for _, parent := range r.parents() {
 		if parent.ControllerName == ControllerName && equality.Semantic.DeepEqual(parent.ParentRef, ref) {
 			return parent.Conditions
 		}
@@ -127,7 +127,7 @@ func ancestorAt(parent Parent, conditions ...metav1.Condition) gatewayv1.PolicyA
 // accepted returns why a policy is not in effect at a data plane. otherwise is what is wrong with it anywhere.
 func (u use) accepted(otherwise verdict) verdict {
 	if u.conflict != "" {
-		return verdict{reason: string(gatewayv1.PolicyReasonConflicted), message: u.conflict}
+		return newVerdict(string(gatewayv1.PolicyReasonConflicted), u.conflict)
 	}
 	return otherwise
 }
@@ -144,7 +144,7 @@ func (t *translator) backendPolicyStatus(policy *appv1.BackendPolicy, uses []use
 		}
 		accepted := use.accepted(verdict{})
 		programmed := accepted
-		if accepted.reason == "" {
+		if accepted.reason() == "" {
 			programmed = t.pending(use.plane, needs(kindBackendPolicy, policy, conditionsAt(policy, ancestor.AncestorRef)))
 		}
 		ancestor.Conditions = []metav1.Condition{

@@ -54,8 +54,8 @@ func (r *Result) IdleTargets() []IdleTarget {
 		}
 		if backup := policy.Spec.Backup; backup != nil {
 			var v verdict
-			if t.checkPort(&v, "TCPRoute", model.Backend{Namespace: policy.Namespace, Service: backup.Name, Port: backup.Port}); v.reason != "" {
-				all = append(all, isMissing("%s", v.message).of(kindBackendPolicy, policy, "backup"))
+			if t.checkPort(&v, "TCPRoute", model.Backend{Namespace: policy.Namespace, Service: backup.Name, Port: backup.Port}); v.reason() != "" {
+				all = append(all, isMissing("%s", v.message()).of(kindBackendPolicy, policy, "backup"))
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (r *Result) IdleTargets() []IdleTarget {
 func (r *Result) IdleFilters() []Object {
 	var all []Object
 	for id := range r.t.filters {
-		if len(r.t.dependents[id]) == 0 {
+		if r.t.dependents[id].Len() == 0 {
 			all = append(all, id)
 		}
 	}
@@ -81,7 +81,7 @@ func (r *Result) Strays(parents map[Parent]bool) []Object {
 	var all []Object
 	for _, route := range slices.SortedFunc(maps.Values(r.t.routes), (*route).compare) {
 		hasParent := func(ref gatewayv1.ParentReference) bool { return parents[ParentOf(ref, route.GetNamespace())] }
-		if !slices.ContainsFunc(route.parentRefs, hasParent) {
+		if !slices.ContainsFunc(route.parentRefs(), hasParent) {
 			all = append(all, route.id)
 		}
 	}

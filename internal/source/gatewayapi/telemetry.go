@@ -35,7 +35,7 @@ func (t *translator) addTelemetry(p *plane) {
 		case len(p.telemetry) > 0:
 			one.accepted = verdict{}
 			one.accepted.no(gatewayv1.PolicyReasonConflicted, "%s %s comes first", kindTelemetry, p.telemetry[0].policy.Name)
-		case one.accepted.reason == "" && one.resolved.reason == "":
+		case one.accepted.reason() == "" && one.resolved.reason() == "":
 			p.own.Tracing = tracingOf(&policy.Spec.Tracing, collector, p.own.Tracing)
 		}
 		p.telemetry = append(p.telemetry, one)

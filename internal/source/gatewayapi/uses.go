@@ -91,8 +91,8 @@ func (u *uses) addGateway(tls gatewayv1.GatewayTLSConfig) {
 
 // add adds what is named, unless it is something else than a Secret or ConfigMap.
 func (u *uses) add(kind, namespace, name string, problem verdict) {
-	isGranted := problem.reason == ""
-	if isGranted || problem.reason == string(gatewayv1.ListenerReasonRefNotPermitted) {
+	isGranted := problem.reason() == ""
+	if isGranted || problem.reason() == string(gatewayv1.ListenerReasonRefNotPermitted) {
 		u.all = append(u.all, Use{kind, namespace, name, isGranted})
 	}
 }
