@@ -100,10 +100,17 @@ func (a *Action) KnowsUsers() bool {
 // With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces
 // that of the listener. An action with BasicAuth, APIKey, JWT or OIDC has none of the listener's. Header changes
 // of the action come after those of the listener. What is mandatory is not replaced.
-func (a Action) With(filters *Action) Action {
+func (a *Action) With(filters *Action) *Action {
 	if filters == nil {
 		return a
 	}
+	own := *a
+	own.add(filters)
+	return &own
+}
+
+// add adds the filters of a listener to an action, as With does.
+func (a *Action) add(filters *Action) {
 	a.obey(filters)
 	own := a.Guards()
 	a.Shadow = slices.Clone(a.Shadow)
@@ -131,7 +138,6 @@ func (a Action) With(filters *Action) Action {
 	a.WAF = cmp.Or(a.WAF, filters.WAF)
 	now := a.Guards()
 	a.Shadow = slices.DeleteFunc(a.Shadow, func(guard string) bool { return !slices.Contains(now, guard) })
-	return a
 }
 
 // Retry says when a request is tried again.

@@ -69,14 +69,14 @@ func TestWith(t *testing.T) {
 		Request:  []HeaderChange{{Name: "a", Clear: true, Values: []string{"2"}}, {Name: "b", Clear: true, Values: []string{"1", "2"}}},
 		Response: filters.Headers.Response,
 	}
-	if got := own.With(filters); !reflect.DeepEqual(got, want) || got.CORS != own.CORS || got.Clients != own.Clients || got.ExternalAuth != own.ExternalAuth {
+	if got := own.With(filters); !reflect.DeepEqual(*got, want) || got.CORS != own.CORS || got.Clients != own.Clients || got.ExternalAuth != own.ExternalAuth {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	want = *filters
-	if got := (Action{}).With(filters); !reflect.DeepEqual(got, want) {
+	if got := (&Action{}).With(filters); !reflect.DeepEqual(*got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := own.With(nil); !reflect.DeepEqual(got, own) {
+	if got := own.With(nil); got != &own {
 		t.Errorf("got %+v, want %+v", got, own)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gateway/internal/few"
 	"gateway/internal/model"
 	"gateway/internal/tree"
 )
@@ -37,7 +38,7 @@ type Compiler struct {
 	listeners []Listener
 	routes    tree.Map[*model.Route]
 	// at are the keys of the routes that name a listener.
-	at map[string]map[string]bool
+	at map[string]few.Counts[string]
 	// compiled are the routes at their listeners, and problems what is wrong with them, by their keys.
 	compiled map[string][]*attachedRoute
 	problems map[string][]Problem
@@ -128,12 +129,14 @@ type changedRoute struct {
 // depend on, which makes all of them new.
 func (c *Compiler) update(gateway *model.Gateway, listeners changedListeners) (changed []changedRoute, isNew bool) {
 	if isNew = c.compiled == nil; isNew {
-		c.compiled, c.problems, c.at = map[string][]*attachedRoute{}, map[string][]Problem{}, map[string]map[string]bool{}
+		c.compiled, c.problems, c.at = map[string][]*attachedRoute{}, map[string][]Problem{}, map[string]few.Counts[string]{}
 		c.bounds = newBounds(c.bounds.refused)
 	}
 	moved := map[string]bool{}
 	for name := range listeners.moved {
-		maps.Copy(moved, c.at[name])
+		for key := range c.at[name].All() {
+			moved[key] = true
+		}
 	}
 	add := func(key string, route *model.Route, isThere bool) {
 		one := changedRoute{key: key, route: route, isGone: !isThere, before: c.compiled[key]}
@@ -147,16 +150,16 @@ func (c *Compiler) update(gateway *model.Gateway, listeners changedListeners) (c
 	for _, key := range slices.Sorted(maps.Keys(moved)) {
 		add(key, gateway.Routes.Value(key), true)
 	}
-	c.unreachable.note(moved)
+	c.unreachable.note(maps.Keys(moved))
 	c.take(listeners)
 	for i := range changed {
 		one := &changed[i]
 		delete(c.compiled, one.key)
 		delete(c.problems, one.key)
-		c.index(one.key, one.before, false)
+		c.index(one.key, one.before, -1)
 		if !one.isGone {
 			one.now = c.compileRoute(one.key, one.route, one.before)
-			c.index(one.key, one.now, true)
+			c.index(one.key, one.now, 1)
 		}
 		c.bounds.change(one)
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"gateway/internal/few"
 	"gateway/internal/model"
 )
 
@@ -120,26 +121,17 @@ func (c *Compiler) noteOwners(changes changedListeners) {
 		}
 		for _, wider := range model.WiderHostnames(listener.Hostname) {
 			if owner := c.owners[address{listener.Port, wider}]; owner != nil {
-				c.unreachable.note(c.at[owner.Name])
+				c.unreachable.note(c.at[owner.Name].All())
 			}
 		}
 	}
 }
 
-// index notes that the listeners of a route have it, or have it no more.
-func (c *Compiler) index(key string, routes []*attachedRoute, isThere bool) {
+// index notes that the listeners of a route have it, n times more or less.
+func (c *Compiler) index(key string, routes []*attachedRoute, n int) {
 	for _, route := range routes {
 		for _, name := range route.at {
-			switch {
-			case !isThere:
-				if delete(c.at[name], key); len(c.at[name]) == 0 {
-					delete(c.at, name)
-				}
-			case c.at[name] == nil:
-				c.at[name] = map[string]bool{key: true}
-			default:
-				c.at[name][key] = true
-			}
+			few.In(c.at, name, key, n)
 		}
 	}
 }

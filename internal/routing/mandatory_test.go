@@ -154,7 +154,7 @@ func TestClientsOfBoth(t *testing.T) {
 		for m := range 1 << len(ranges) {
 			a, b := &model.Clients{Allow: some(n), Deny: some(m & n)}, &model.Clients{Allow: some(m)}
 			listener := &model.Action{Clients: b, Mandatory: []model.Mandatory{{Filter: "ClientAddress"}}}
-			both := model.Action{Clients: a}.With(listener).Clients
+			both := (&model.Action{Clients: a}).With(listener).Clients
 			for _, client := range clients {
 				if want := has(a, client) && has(b, client); has(both, client) != want {
 					t.Fatalf("%s has access by %v and %v: want %t of %v", client, a, b, want, both)

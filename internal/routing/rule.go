@@ -77,10 +77,8 @@ func (c *attachedRoute) compileRule(index int, excepted []string, check Check) c
 		from = &copied
 	}
 	rule := &Rule{Kind: c.Kind, Route: c.Name, Index: index, Action: from.With(filters)}
-	for _, target := range from.Backends {
-		if target.Weight > 0 {
-			rule.Targets = append(rule.Targets, target)
-		}
+	if rule.Targets = from.Backends; slices.ContainsFunc(rule.Targets, hasNoWeight) {
+		rule.Targets = slices.DeleteFunc(slices.Clone(rule.Targets), hasNoWeight)
 	}
 	if from.Refused != "" { // a problem of the Gateway says so
 		return compiledRule{failing(rule), nil}
@@ -94,6 +92,8 @@ func (c *attachedRoute) compileRule(index int, excepted []string, check Check) c
 	return compiledRule{rule, sessions}
 }
 
+func hasNoWeight(target Target) bool { return target.Weight <= 0 }
+
 // checkRule returns what happens to the requests of clients that have a session, and the parts of a rule that cannot be
 // carried out, "" if there are none. A rule that makes the check panic cannot be carried out.
 func checkRule(rule *Rule, from *model.Rule, check Check) (sessions []session, problem string) {
@@ -105,7 +105,7 @@ func checkRule(rule *Rule, from *model.Rule, check Check) (sessions []session, p
 	sessions = compileSessions(rule, from.Backends)
 	if problem = filterProblem(rule, sessions, check); problem != "" {
 		alone := *rule
-		if alone.Action = from.Action; filterProblem(&alone, compileSessions(&alone, from.Backends), check) == "" {
+		if alone.Action = &from.Action; filterProblem(&alone, compileSessions(&alone, from.Backends), check) == "" {
 			problem = "with the filters of its listener, " + problem
 		}
 	}
@@ -126,7 +126,7 @@ func filterProblem(rule *Rule, sessions []session, check Check) string {
 
 // failing returns a rule without targets in place of another: its requests are answered with 500.
 func failing(rule *Rule) *Rule {
-	return &Rule{Kind: rule.Kind, Route: rule.Route, Index: rule.Index}
+	return &Rule{Kind: rule.Kind, Route: rule.Route, Index: rule.Index, Action: &Action{}}
 }
 
 // compileMatch returns an entry without hostname and rule. An error names the field and the mistake. The entry then has

@@ -114,7 +114,7 @@ type Rule struct {
 	Index int
 	// Targets get the requests. Their weights are greater than zero. None: requests are answered with 500.
 	Targets []Target
-	Action
+	*Action
 }
 
 // LogName is the name of the route in the access log and counters. An HTTPRoute and a GRPCRoute may have the same name.

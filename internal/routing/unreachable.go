@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -119,9 +120,12 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 }
 
 // note notes routes that have to be looked at again.
-func (u *unreachable) note(keys map[string]bool) {
-	if u.groups != nil {
-		maps.Copy(u.moved, keys)
+func (u *unreachable) note(keys iter.Seq[string]) {
+	if u.groups == nil {
+		return
+	}
+	for key := range keys {
+		u.moved[key] = true
 	}
 }
 

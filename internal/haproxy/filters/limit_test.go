@@ -12,7 +12,7 @@ import (
 func TestLimitsOfKinds(t *testing.T) {
 	encoded := map[string]bool{}
 	for _, kind := range []string{"HTTPRoute", "GRPCRoute"} {
-		rule := &routing.Rule{Kind: kind, Route: "team/web"}
+		rule := &routing.Rule{Kind: kind, Route: "team/web", Action: &routing.Action{}}
 		rule.RateLimits = []routing.RateLimit{{Requests: 1, Period: time.Second}}
 		encoded[filters.Encode(filters.Input{Rule: rule})] = true
 	}

@@ -23,7 +23,7 @@ func TestClaimsThatSessionsLack(t *testing.T) {
 			if action.OIDC != nil {
 				action.OIDC.Login = login.Settings{Issuer: "https://id.example.com", ClientID: "shop", Secret: "login", Path: "/oauth2"}
 			}
-			got := Problem(&routing.Rule{Action: action})
+			got := Problem(&routing.Rule{Action: &action})
 			if (got == "") != (isThere || name == "") || !isThere && !strings.HasPrefix(got, name) {
 				t.Errorf("%s of %s: got %q", name, claim, got)
 			}
