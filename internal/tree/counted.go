@@ -4,7 +4,8 @@ package tree
 // value begins with nothing.
 type Counted[V comparable] struct {
 	Editor[V]
-	counts map[string]int
+	// others are how many have an entry beside one: most have none.
+	others map[string]int
 }
 
 // Count adds n to how many have an entry.
@@ -23,12 +24,17 @@ func (c *Counted[V]) CountNew(key string, n int, value func() V) {
 
 // isNew counts, and reports whether an entry is new. One that nobody has any more is deleted.
 func (c *Counted[V]) isNew(key string, n int) bool {
-	if c.counts == nil {
-		c.counts = map[string]int{}
+	if c.others == nil {
+		c.others = map[string]int{}
 	}
-	before := c.counts[key]
-	if c.counts[key] = before + n; before+n == 0 {
-		delete(c.counts, key)
+	_, isThere := c.Get(key)
+	before := c.others[key]
+	if isThere {
+		before++
+	}
+	if before+n > 1 {
+		c.others[key] = before + n - 1
+	} else if delete(c.others, key); before+n == 0 {
 		c.Delete(key)
 	}
 	return before == 0

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gateway/internal/certificates"
+	"gateway/internal/few"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -42,8 +43,16 @@ type secured struct {
 // needsClient begins the identity of a listener whose clients need a certificate.
 const needsClient = "+"
 
+// identity returns that of a listener, "" if it does not terminate TLS.
+func (r *Renderer) identity(listener string) string {
+	if of := r.secured[listener]; of != nil {
+		return of.identity
+	}
+	return ""
+}
+
 // secure returns what is known of a listener that terminates TLS.
-func (r *Renderer) secure(listener *routing.Listener) secured {
+func (r *Renderer) secure(listener *routing.Listener) *secured {
 	key := strings.Join(listener.TLS.ClientCAs, " ")
 	if _, ok := r.signers[key]; !ok {
 		r.signers[key] = authority(r.in, listener.TLS.ClientCAs)
@@ -51,8 +60,8 @@ func (r *Renderer) secure(listener *routing.Listener) secured {
 	return newSecured(r.in, listener, r.signers[key])
 }
 
-func newSecured(in Input, listener *routing.Listener, authority []byte) secured {
-	s := secured{
+func newSecured(in Input, listener *routing.Listener, authority []byte) *secured {
+	s := &secured{
 		demands:  ir.Demands{MinVersion: listener.TLS.MinVersion},
 		isServed: len(in.Certificates[listener.Name]) > 0 && (len(authority) > 0 || len(listener.TLS.ClientCAs) == 0),
 	}
@@ -93,7 +102,7 @@ type contribution struct {
 	// names are keys in NamesFile, and lines the names of the list.
 	names []string
 	lines []lineName
-	of    secured
+	of    *secured
 }
 
 // contribute adds what a listener has of certificates.
@@ -111,7 +120,9 @@ func (r *Renderer) contribute(listener *knownListener) {
 	}
 	name := func(name, identity string) {
 		key := ir.NameKey(listener.Port, name)
-		made.names = append(made.names, key)
+		if n := len(made.names); n == 0 || made.names[n-1] != key { // it is connected now, and was not
+			made.names = append(made.names, key)
+		}
 		r.names.Set(key, identity)
 	}
 	if listener.Hostname != "" && !isWildcard(listener.Hostname) {
@@ -196,16 +207,6 @@ func count[K comparable](counts map[K]int, key K, n int) {
 	}
 }
 
-// in adds to a number of a number of maps.
-func in[K, L comparable](counts map[K]map[L]int, key K, of L, n int) {
-	if counts[key] == nil {
-		counts[key] = map[L]int{}
-	}
-	if count(counts[key], of, n); len(counts[key]) == 0 {
-		delete(counts, key)
-	}
-}
-
 // lineKey is what a line of a list has beside its names.
 type lineKey struct{ file, options string }
 
@@ -224,35 +225,35 @@ type lineName struct {
 // lineSet are the lines of a list. Names with one certificate and the same options share lines: each takes memory.
 type lineSet struct {
 	// names are those of each line, and made the texts of what was made of them. stale are the lines to make anew.
-	names map[lineKey]map[string]int
+	names map[lineKey]few.Counts[string]
 	made  map[lineKey][]string
 	stale map[lineKey]bool
 	lines tree.Editor[*ir.CertificateLine]
 	// keys are the types of the keys that there are for a name, wildcards the lines of a wildcard, and below the names
 	// that it includes.
-	keys      map[string]map[string]int
-	wildcards map[string]map[wildcardLine]int
-	below     map[string]map[string]int
+	keys      map[string]few.Counts[string]
+	wildcards map[string]few.Counts[wildcardLine]
+	below     map[string]few.Counts[string]
 }
 
 func newLineSet() lineSet {
 	return lineSet{
-		names: map[lineKey]map[string]int{}, made: map[lineKey][]string{}, stale: map[lineKey]bool{}, keys: map[string]map[string]int{},
-		wildcards: map[string]map[wildcardLine]int{}, below: map[string]map[string]int{},
+		names: map[lineKey]few.Counts[string]{}, made: map[lineKey][]string{}, stale: map[lineKey]bool{}, keys: map[string]few.Counts[string]{},
+		wildcards: map[string]few.Counts[wildcardLine]{}, below: map[string]few.Counts[string]{},
 	}
 }
 
 // change counts a name, once more or less.
 func (s *lineSet) change(of lineName, n int) {
-	in(s.names, of.lineKey, of.name, n)
-	in(s.keys, of.name, of.keyType, n)
+	few.In(s.names, of.lineKey, of.name, n)
+	few.In(s.keys, of.name, of.keyType, n)
 	if s.stale[of.lineKey] = true; isWildcard(of.name) {
-		in(s.wildcards, of.name, of.wildcardLine, n)
+		few.In(s.wildcards, of.name, of.wildcardLine, n)
 		return
 	}
 	_, rest, _ := strings.Cut(of.name, ".")
-	in(s.below, "*."+rest, of.name, n)
-	for line := range s.wildcards["*."+rest] {
+	few.In(s.below, "*."+rest, of.name, n)
+	for line := range s.wildcards["*."+rest].All() {
 		s.stale[line.lineKey] = true
 	}
 }
@@ -262,12 +263,12 @@ func (s *lineSet) change(of lineName, n int) {
 // the name itself, and with it the wrong listener's options.
 func (s *lineSet) exceptions(wildcard string, key lineKey) []string {
 	all := map[string]bool{}
-	for line := range s.wildcards[wildcard] {
+	for line := range s.wildcards[wildcard].All() {
 		if line.lineKey != key {
 			continue
 		}
-		for name := range s.below[wildcard] {
-			if s.keys[name][line.keyType] == 0 {
+		for name := range s.below[wildcard].All() {
+			if s.keys[name].Of(line.keyType) == 0 {
 				all[name] = true
 			}
 		}
@@ -289,7 +290,7 @@ func (s *lineSet) update() {
 			s.lines.Delete(text)
 		}
 		delete(s.made, key)
-		for _, names := range parted(slices.Sorted(maps.Keys(s.names[key]))) {
+		for _, names := range parted(slices.Sorted(s.names[key].All())) {
 			line := &ir.CertificateLine{File: key.file, Options: key.options}
 			var exceptions []string
 			for _, name := range names {
@@ -307,7 +308,7 @@ func (s *lineSet) update() {
 			s.made[key] = append(s.made[key], text)
 		}
 	}
-	clear(s.stale)
+	s.stale = map[lineKey]bool{} // it was as large as the largest change
 }
 
 // parted divides names among lines, so that one more changes few lines.

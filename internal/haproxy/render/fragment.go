@@ -1,6 +1,7 @@
 package render
 
 import (
+	"gateway/internal/few"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
@@ -122,18 +123,14 @@ func (r *Renderer) count(f *fragment, at place, n int) {
 	}
 	for i := range f.uses {
 		u := &f.uses[i]
-		if r.users[u.ref] == nil {
-			r.users[u.ref] = map[place]int{}
-		}
-		if r.users[u.ref][at] += n; r.users[u.ref][at] == 0 {
-			if delete(r.users[u.ref], at); len(r.users[u.ref]) == 0 {
-				delete(r.users, u.ref)
-			}
-		}
+		few.In(r.users, u.ref, at, n)
 		if u.backend == nil {
 			continue
 		}
 		r.backends.CountNew(u.name, n, func() *ir.Backend { return u.backend.WithServers(u.name, r.in.Backends[u.ref].Servers) })
+		if n > 0 { // many have the same
+			u.backend, _ = r.backends.Get(u.name)
+		}
 		if u.defaults != nil {
 			r.defaults.Count(u.backend.Defaults, u.defaults, n)
 		}

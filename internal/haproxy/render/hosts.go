@@ -38,7 +38,7 @@ func (r *Renderer) addHosts(listeners *changedListeners, changed []routing.Backe
 	stale := listeners.stale
 	others := r.changedPolicies()
 	for _, backend := range slices.Concat(changed, others) {
-		for at := range r.users[backend] {
+		for at := range r.users[backend].All() {
 			if _, ok := stale[at]; !ok && r.hosts[at] != nil && (slices.Contains(others, backend) || !r.isCurrent(r.hosts[at])) {
 				stale[at] = r.known[at.listener].Hosts.Value(at.host)
 			}
@@ -149,7 +149,7 @@ func (r *Renderer) touchWithin(wider pattern, touched map[string]pattern) {
 func (r *Renderer) lead(p pattern, exists bool) {
 	value, entered := "", opened
 	if listener := r.in.Table.ListenerFor(p.port, p.hostname); listener != nil && exists {
-		field := ir.ListenerField(ir.Quote(listener.Name, ir.InField), r.secured[listener.Name].identity)
+		field := ir.ListenerField(ir.Quote(listener.Name, ir.InField), r.identity(listener.Name))
 		value = strings.Join(append([]string{field}, r.chain(listener, p.hostname)...), "|")
 		if passesThrough(listener) {
 			entered = value
@@ -398,7 +398,7 @@ func (r *Renderer) targetHit(key hitKey, target *routing.Target, backend string)
 	if !key.connections {
 		list := func(list ir.List) string { return r.addList(list, "") }
 		backendFor := func(backend routing.Backend) string {
-			if used := r.use(hitKey{rule: &routing.Rule{}}, backend); used != noBackend {
+			if used := r.use(hitKey{rule: &routing.Rule{Action: &routing.Action{}}}, backend); used != noBackend {
 				return used
 			}
 			return ""

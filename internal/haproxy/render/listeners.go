@@ -64,7 +64,7 @@ func (r *Renderer) changeListener(c *changedListeners, before *knownListener, li
 	now.Hosts = tree.Map[*routing.Host]{}
 	isAtSame := before != nil && before.isAtSame(listener)
 	if isAtSame {
-		now.Hosts, identity = before.Hosts, r.secured[now.Name].identity
+		now.Hosts, identity = before.Hosts, r.identity(now.Name)
 	} else {
 		if before != nil {
 			r.removeListener(c, before)
@@ -75,7 +75,7 @@ func (r *Renderer) changeListener(c *changedListeners, before *knownListener, li
 	if delete(r.secured, now.Name); now.TLS != nil {
 		r.secured[now.Name] = r.secure(&now.Listener)
 	}
-	if !isAtSame || identity != r.secured[now.Name].identity {
+	if !isAtSame || identity != r.identity(now.Name) {
 		c.touch(pattern{now.Port, now.Hostname})
 	}
 	r.known[now.Name], c.changed = now, append(c.changed, now)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gateway/internal/few"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 	"gateway/internal/tree"
@@ -28,7 +29,7 @@ type Renderer struct {
 	// known are the listeners, by name. secured are those that terminate TLS, and signers the CA certificates for their
 	// clients, by the names of the ConfigMaps.
 	known   map[string]*knownListener
-	secured map[string]secured
+	secured map[string]*secured
 	signers map[string][]byte
 	// mixed are the ports where TLS is passed through, too, and ofPorts those where it is terminated.
 	mixed   map[int32]bool
@@ -42,7 +43,7 @@ type Renderer struct {
 	// hosts are what the hosts of listeners were rendered to.
 	hosts map[place]*fragment
 	// users are the places with rules for a Service port.
-	users map[routing.Backend]map[place]int
+	users map[routing.Backend]few.Counts[place]
 	// What follows is what the fragments add.
 	contents    tree.Counted[*ir.Content]
 	lists       tree.Counted[*ir.List]
@@ -112,8 +113,8 @@ func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 // reset forgets everything.
 func (r *Renderer) reset(basis Input) {
 	*r = Renderer{
-		basis: basis, known: map[string]*knownListener{}, secured: map[string]secured{}, signers: map[string][]byte{}, hosts: map[place]*fragment{},
-		users: map[routing.Backend]map[place]int{}, chains: map[int]int{}, ofPorts: map[int32]*tlsPort{},
+		basis: basis, known: map[string]*knownListener{}, secured: map[string]*secured{}, signers: map[string][]byte{}, hosts: map[place]*fragment{},
+		users: map[routing.Backend]few.Counts[place]{}, chains: map[int]int{}, ofPorts: map[int32]*tlsPort{},
 		contributions: map[string]*contribution{}, demands: map[string]ir.Demands{}, signed: map[string]int{},
 	}
 }
