@@ -277,8 +277,9 @@ func (p *plane) removeSet(set *parent) {
 
 // remake lists the listeners of a data plane, and what is wrong with them.
 func (t *translator) remake(p *plane) {
-	p.listeners = slices.Clone(t.parents[p.parent].listeners)
-	p.to.Origins = slices.Clone(p.to.Origins[:1])
+	own := t.parents[p.parent].listeners
+	p.listeners = append(make([]*listener, 0, len(p.listeners)+len(own)), own...) // about as many as before
+	p.to.Origins = append(make([]model.Origin, 0, len(p.sets)+1), p.to.Origins[0])
 	for _, set := range p.sets {
 		if set.allowed {
 			p.listeners = append(p.listeners, set.listeners...)
