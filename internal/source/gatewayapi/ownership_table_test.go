@@ -31,6 +31,8 @@ func TestHostnameOwnership(t *testing.T) {
 		isShared bool
 		objects  []string
 		refused  []string
+		// routes is how many a namespace may have; 0: any number.
+		routes int32
 	}{
 		{name: "as the Gateway API has it", isShared: true, objects: []string{"HTTPRoute a x.io", "HTTPRoute b x.io", "ListenerSet c x.io", "HTTPRoute c"}},
 		{name: "a hostname of another namespace", objects: []string{"HTTPRoute a x.io", "HTTPRoute b x.io", "HTTPRoute a x.io", "HTTPRoute b y.io"}, refused: []string{"HTTPRoute b x.io"}},
@@ -47,6 +49,8 @@ func TestHostnameOwnership(t *testing.T) {
 		{name: "TLS that is passed through", objects: []string{"TLSRoute a w.a.io", "TLSRoute b w.a.io", "TLSRoute b", "TLSRoute c v.a.io", "HTTPRoute b w.a.io"}, refused: []string{"TLSRoute b w.a.io", "TLSRoute b", "HTTPRoute b w.a.io"}},
 		{name: "a redirect to a host of others", objects: []string{"HTTPRoute a x.io", "Redirect b y.io", "Redirect b x.io"}, refused: []string{"Redirect b x.io"}},
 		{name: "an Ingress", objects: []string{"HTTPRoute a x.io", "Ingress b x.io", "Ingress b y.io", "Ingress b *.io"}, refused: []string{"Ingress b x.io", "Ingress b *.io"}},
+		{name: "a hostname of a route beyond the budget, which keeps it", routes: 1, objects: []string{"HTTPRoute a w.io", "HTTPRoute a x.io", "HTTPRoute b x.io", "HTTPRoute c y.io"},
+			refused: []string{"HTTPRoute a x.io", "HTTPRoute b x.io"}},
 		{name: "rules", rules: ownTeams, isShared: true,
 			objects: []string{"HTTPRoute a w.a.io", "HTTPRoute b w.a.io", "HTTPRoute b *.io", "HTTPRoute b", "HTTPRoute b *.b.io", "HTTPRoute a a.io w.b.io", "ListenerSet a w.b.io", "ListenerSet a *.a.io", "ListenerSet a", "HTTPRoute infra x.io"},
 			refused: []string{"HTTPRoute b w.a.io", "HTTPRoute b *.io", "HTTPRoute b", "HTTPRoute a a.io w.b.io", "ListenerSet a w.b.io", "ListenerSet a", "HTTPRoute infra x.io"}},
@@ -60,6 +64,9 @@ func TestHostnameOwnership(t *testing.T) {
 			if test.isShared {
 				w.config.Ownership = ""
 			}
+			if test.routes > 0 {
+				w.budget = &appv1.NamespaceBudget{Routes: &test.routes}
+			}
 			if got := w.refusedOf(t, test.objects); !slices.Equal(got, test.refused) {
 				t.Errorf("refused are %q, want %q", got, test.refused)
 			}
@@ -67,7 +74,7 @@ func TestHostnameOwnership(t *testing.T) {
 	}
 }
 
-// refusedOf returns those objects that are not accepted because of their hostnames. Nothing is served of them.
+// refusedOf returns those objects that are not accepted because of their hostnames or a budget. Nothing is served of them.
 func (w *world) refusedOf(t *testing.T, objects []string) []string {
 	t.Helper()
 	w.addGateway()
@@ -83,7 +90,7 @@ func (w *world) refusedOf(t *testing.T, objects []string) []string {
 	refused := map[string]bool{}
 	note := func(name string, conditions []metav1.Condition) {
 		accepted := meta.FindStatusCondition(conditions, string(gatewayv1.RouteConditionAccepted))
-		if accepted.Status == metav1.ConditionFalse && accepted.Reason == appv1.ReasonHostnameNotAllowed {
+		if accepted.Status == metav1.ConditionFalse && slices.Contains([]string{appv1.ReasonHostnameNotAllowed, appv1.ReasonBudgetExceeded}, accepted.Reason) {
 			refused[name] = true
 		} else if accepted.Status != metav1.ConditionTrue {
 			t.Errorf("%s: %+v", name, accepted)
@@ -124,7 +131,7 @@ func (w *world) addGateway() {
 		ParametersRef:  &gatewayv1.ParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Namespace: ptr.To[gatewayv1.Namespace]("infra"), Name: "shared"},
 	}}}
 	w.Config = func(string, string) *appv1.GatewayConfig {
-		return &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{AllowedHostnames: &w.config}}
+		return &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{AllowedHostnames: &w.config, NamespaceBudget: w.budget}}
 	}
 	w.Gateways = []*gatewayv1.Gateway{{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "shared"}, Spec: gatewayv1.GatewaySpec{
 		GatewayClassName: "ours", AllowedListeners: &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)}},

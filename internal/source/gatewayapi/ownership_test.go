@@ -71,6 +71,7 @@ type world struct {
 	*rand.Rand
 	gatewayapi.Objects
 	config appv1.AllowedHostnames
+	budget *appv1.NamespaceBudget
 	// conflicts is whether listeners may be in conflict.
 	conflicts bool
 }
