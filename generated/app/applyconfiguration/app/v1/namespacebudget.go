@@ -17,8 +17,8 @@ type NamespaceBudgetApplyConfiguration struct {
 	Rules *int32 `json:"rules,omitempty"`
 	// How many regular expressions the matches of all rules may have, for paths, headers and parameters. Empty: 2000.
 	Expressions *int32 `json:"expressions,omitempty"`
-	// How many names of headers the conditions of all rules may have. One that is new to the Gateway takes a reload.
-	// Empty: 64.
+	// How many names of headers and parameters the matches of all rules may have. One that is new to the Gateway takes a
+	// reload. Empty: 128.
 	HeaderNames *int32 `json:"headerNames,omitempty"`
 	// How many limits all filters of type RateLimit may have, each of which counts requests. Empty: 5000.
 	RateLimits *int32 `json:"rateLimits,omitempty"`
