@@ -28,8 +28,8 @@ type NamespaceBudget struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Expressions *int32 `json:"expressions,omitempty"`
 
-	// How many names of headers the conditions of all rules may have. One that is new to the Gateway takes a reload.
-	// Empty: 64.
+	// How many names of headers and parameters the matches of all rules may have. One that is new to the Gateway takes a
+	// reload. Empty: 128.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000

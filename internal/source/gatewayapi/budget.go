@@ -21,7 +21,7 @@ type budget struct {
 // amounts are what objects have of a data plane.
 type amounts struct {
 	routes, rules, expressions, rateLimits, listeners, certificates int32
-	// headerNames are counted.
+	// headerNames are counted: names of headers, and those of parameters after a "?".
 	headerNames map[string]int
 }
 
@@ -56,6 +56,9 @@ func amountOf(r *route) *amounts {
 				}
 				a.headerNames[condition.Name]++
 			}
+			for _, condition := range match.Query {
+				a.headerNames["?"+condition.Name]++
+			}
 			for _, condition := range slices.Concat(match.Headers, match.Query) {
 				if condition.Regex {
 					a.expressions++
@@ -84,7 +87,7 @@ func (b *budget) take(namespace string, more *amounts) string {
 		{"routes", used.routes, more.routes, or(b.spec.Routes, 5000)},
 		{"rules", used.rules, more.rules, or(b.spec.Rules, 20000)},
 		{"expressions", used.expressions, more.expressions, or(b.spec.Expressions, 2000)},
-		{"headerNames", int32(len(used.headerNames)), int32(len(more.headerNames)), or(b.spec.HeaderNames, 64)}, //nolint:gosec // there are few
+		{"headerNames", int32(len(used.headerNames)), int32(len(more.headerNames)), or(b.spec.HeaderNames, 128)}, //nolint:gosec // there are few
 		{"rateLimits", used.rateLimits, more.rateLimits, or(b.spec.RateLimits, 5000)},
 		{"listeners", used.listeners, more.listeners, or(b.spec.Listeners, 2000)},
 		{"certificates", used.certificates, more.certificates, or(b.spec.Certificates, 2000)},

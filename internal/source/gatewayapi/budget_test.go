@@ -56,6 +56,9 @@ func (w *world) addRoute(kind string, named metav1.ObjectMeta) {
 				match.Headers[0].Type = ptr.To(gatewayv1.HeaderMatchRegularExpression)
 			}
 		}
+		if w.IntN(4) == 0 {
+			match.QueryParams = []gatewayv1.HTTPQueryParamMatch{{Name: gatewayv1.HTTPHeaderName(w.pick([]string{"x-a", "X-A", "b"})), Value: "a"}}
+		}
 		if w.IntN(3) == 0 {
 			match.Path = &gatewayv1.HTTPPathMatch{Type: ptr.To(gatewayv1.PathMatchRegularExpression), Value: ptr.To("/a")}
 		}
@@ -132,7 +135,7 @@ func expressionsOf(r *gatewayv1.HTTPRoute) (n int32) {
 	return n
 }
 
-// newNames returns how many names of headers a route has that others have not.
+// newNames returns how many names of headers and parameters a route has that others have not.
 func newNames(r *gatewayv1.HTTPRoute, names map[string]bool) (n int32) {
 	if r == nil {
 		return 0
@@ -141,6 +144,12 @@ func newNames(r *gatewayv1.HTTPRoute, names map[string]bool) (n int32) {
 		for _, match := range rule.Matches {
 			for _, header := range match.Headers {
 				if name := strings.ToLower(string(header.Name)); !names[name] {
+					names[name] = true
+					n++
+				}
+			}
+			for _, param := range match.QueryParams {
+				if name := "parameter " + string(param.Name); !names[name] {
 					names[name] = true
 					n++
 				}
