@@ -1,0 +1,115 @@
+// Package tenants has a namespace attack the Gateway that it shares with others, with the built programs on a real API
+// server and with a real HAProxy.
+package tenants
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gateway/internal/testtier"
+	"gateway/test/internal/testenv"
+)
+
+var attack = flag.Duration("attack", map[bool]time.Duration{false: 30 * time.Second, true: 30 * time.Minute}[testtier.All],
+	"how long TestHostileTenant attacks")
+
+var server *testenv.Server
+
+func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
+
+// TestHostileTenant: one namespace of a shared Gateway writes whatever the API server admits, as fast as it can, and
+// sends requests to all of it. Meanwhile each request for another team is answered by that team's Service, HAProxy
+// new hosts are served, no pod is replaced, and what is refused is refused in the status of the object.
+func TestHostileTenant(t *testing.T) {
+	s := startSite(t)
+	s.run(t, 5*time.Second) // warms up
+	before := s.run(t, min(*attack/3, time.Minute))
+	template, reloads := s.template(t), s.reloads()
+	h := newHostile(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	var attacking sync.WaitGroup
+	for i := range 3 {
+		attacking.Go(func() { h.edit(ctx, i) })
+	}
+	attacking.Go(func() { h.send(ctx) })
+	attacking.Go(func() { s.onboard(ctx, t) })
+	during := s.run(t, *attack)
+	cancel()
+	attacking.Wait()
+	took := s.reloads() - reloads
+	t.Logf("%d edits, %d of them refused by the API server, and %d requests of the tenant: %v", h.edits.Load(), h.refused.Load(), h.sent.Load(), h.statuses())
+	t.Logf("%d reloads; of %d requests of others, p99 %v: before %v of %d", took, len(during), p99(during), p99(before), len(before))
+	if after := s.template(t); after != template {
+		t.Errorf("the pods are replaced: their template was\n%s\nand is\n%s", template, after)
+	}
+	if testtier.All && p99(during) > p99(before)*3/2 {
+		t.Errorf("the p99 of others is %v, and was %v", p99(during), p99(before))
+	}
+	h.expectStatuses()
+	for _, team := range teams {
+		s.expectLive(t, team)
+	}
+	slices.Sort(s.onboarded)
+	t.Logf("%d new hosts of others answered, the slowest after %v", len(s.onboarded), s.onboarded[max(0, len(s.onboarded)-5):])
+}
+
+func p99(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)*99/100]
+}
+
+// expectStatuses waits until each route and ListenerSet of the tenant has a status that tells what became of it.
+func (h *hostile) expectStatuses() {
+	h.t.Helper()
+	reasons := map[string]int{}
+	testenv.Eventually(h.t, 2*time.Minute, "a status of each object of the tenant", func(ctx context.Context) error {
+		clear(reasons)
+		var errs []error
+		for _, kind := range []string{"HTTPRoute", "GRPCRoute", "ListenerSet"} {
+			list, err := server.Dynamic.Resource(kinds[kind]).Namespace(tenant).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			for i := range list.Items {
+				if text, _ := list.Items[i].MarshalJSON(); !strings.Contains(string(text), `"namespace":"infra"`) {
+					continue // it is for a ListenerSet that may not be there
+				}
+				reason, err := told(&list.Items[i])
+				if err != nil {
+					errs = append(errs, err)
+				}
+				reasons[reason]++
+			}
+		}
+		return errors.Join(errs[:min(len(errs), 3)]...)
+	})
+	h.t.Logf("what became of the tenant's objects: %v", reasons)
+}
+
+// told returns the reason of the condition Accepted of an object, which has to be of its generation.
+func told(object *unstructured.Unstructured) (string, error) {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	if parents, isRoute, _ := unstructured.NestedSlice(object.Object, "status", "parents"); isRoute {
+		for _, parent := range parents {
+			all, _, _ := unstructured.NestedSlice(parent.(map[string]any), "conditions")
+			conditions = append(conditions, all...)
+		}
+	}
+	for _, one := range conditions {
+		condition := one.(map[string]any)
+		if condition["type"] == "Accepted" && condition["observedGeneration"] == object.GetGeneration() {
+			return fmt.Sprintf("%s=%s/%s", object.GetKind(), condition["status"], condition["reason"]), nil
+		}
+	}
+	return "", fmt.Errorf("%s %s of generation %d has no current condition: %v", object.GetKind(), object.GetName(), object.GetGeneration(), conditions)
+}
