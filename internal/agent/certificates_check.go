@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -153,9 +154,14 @@ type material struct {
 	problems []appv1.ProxyProblem
 	// unmounted names something that is not mounted in this pod; "" if everything is.
 	unmounted string
-	// from is when this was found, by the wall clock, which may be put back, and until is when time alone changes any
+	// from is when this was found, by the wall clock, which may be put back, and until is when time alone may change any
 	// of it; zero: never.
 	from, until time.Time
+	// listeners are those that it is of; nil: all are to be looked at next. changed are the names of those that may have
+	// other certificates than in the material before; nil: all.
+	listeners []routing.Listener
+	changed   []string
+	keys      keyTypes
 }
 
 // isOutdated reports whether time alone may have changed any of it.
@@ -163,23 +169,14 @@ func (m *material) isOutdated(now time.Time) bool {
 	return now.Before(m.from) || !m.until.IsZero() && !now.Before(m.until)
 }
 
-// collect returns the material of a table at some time.
-func collect(table *routing.Table, files mounted, namespace string, now time.Time) material {
-	c := collector{
-		material:  material{certificates: make(map[string][]render.Certificate, len(table.Listeners)), authorities: map[string][]byte{}, keySets: map[routing.KeySource][]routing.JWTKey{}, from: now.Round(0)},
-		files:     files,
-		namespace: namespace,
-		now:       now,
+// collect returns the material of a table at some time. before is what was collected last, of the same files.
+func collect(table *routing.Table, files mounted, namespace string, now time.Time, before *material) material {
+	c := collector{files: files, namespace: namespace, now: now}
+	c.from, c.keySets = now.Round(0), map[routing.KeySource][]routing.JWTKey{}
+	if before.listeners == nil || before.unmounted != "" || before.isOutdated(now) || !c.changedListeners(table, before) {
+		c.allListeners(table)
 	}
-	if len(files.plain) > 2*len(table.Listeners)+100 {
-		clear(files.plain) // most of them are gone
-	}
-	for i := range table.Listeners {
-		if listener := &table.Listeners[i]; listener.TLS != nil {
-			c.listener(listener)
-		}
-	}
-	c.limitExceptions(table)
+	c.listeners = table.Listeners
 	if secret := table.BackendCertificate; secret != "" {
 		c.certificateForBackends(secret)
 	}
@@ -205,6 +202,55 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 	slices.SortFunc(c.problems, compareProblems)
 	c.problems = slices.Compact(c.problems)
 	return c.material
+}
+
+// allListeners collects what all listeners have.
+func (c *collector) allListeners(table *routing.Table) {
+	c.material = material{certificates: make(map[string][]render.Certificate, len(table.Listeners)), authorities: map[string][]byte{}, keySets: c.keySets, from: c.from}
+	if len(c.files.plain) > 2*len(table.Listeners)+100 {
+		clear(c.files.plain) // most of them are gone
+	}
+	for i := range table.Listeners {
+		if listener := &table.Listeners[i]; listener.TLS != nil {
+			c.listener(listener)
+		}
+	}
+	c.limitExceptions(table)
+}
+
+// changedListeners collects what those have that are others than before, and takes the rest from before. It returns
+// false if others may have something else because of that.
+func (c *collector) changedListeners(table *routing.Table, before *material) bool {
+	others := map[string]*routing.Listener{} // nil: it is gone
+	gone, fresh := routing.Differing(before.listeners, table.Listeners)
+	was := make(map[string]*routing.Listener, len(gone))
+	for _, listener := range gone {
+		was[listener.Name], others[listener.Name] = listener, nil
+	}
+	for _, listener := range fresh {
+		if earlier := was[listener.Name]; earlier != nil && earlier.Hostname == listener.Hostname && earlier.TLS == listener.TLS {
+			delete(others, listener.Name)
+		} else {
+			others[listener.Name] = listener
+		}
+	}
+	c.certificates, c.authorities, c.keys, c.until, c.changed = before.certificates, maps.Clone(before.authorities), before.keys, before.until, []string{}
+	if len(others) > 0 {
+		c.certificates, c.changed = maps.Clone(before.certificates), slices.Sorted(maps.Keys(others))
+	}
+	for _, problem := range before.problems {
+		if _, isOther := others[problem.Listener]; !isOther && problem.Listener != "" {
+			c.problems = append(c.problems, problem)
+		}
+	}
+	for _, name := range c.changed {
+		delete(c.certificates, name)
+		if listener := others[name]; listener != nil && listener.TLS != nil {
+			c.listener(listener)
+			c.keys.add(c.certificates[name])
+		}
+	}
+	return !c.keys.mayBeExcepted()
 }
 
 func compareProblems(a, b appv1.ProxyProblem) int {

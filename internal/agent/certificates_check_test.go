@@ -104,7 +104,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	table.Listeners[1].TLS.ClientCAs = []string{"staff"}
 	table.Listeners[2].TLS.ClientCAs = []string{"broken", "staff"}
 
-	got := collect(&table, files, "shop", now)
+	got := collect(&table, files, "shop", now, &material{})
 	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com] ECDSA} {nameless [] ECDSA}] staff:[{good [a.example.com] ECDSA}] wild:[{sooner [b.example.com] ECDSA} {good [a.example.com] ECDSA} {again [c.example.com] ECDSA} {older [a.example.com] RSA}]]" {
 		t.Errorf("certificates are %s", s)
 	}
@@ -137,11 +137,11 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	if !got.until.Equal(hour(2)) || got.unmounted != "" {
 		t.Errorf("it holds until %s, unmounted %q", got.until, got.unmounted)
 	}
-	later := collect(&table, files, "shop", got.until)
+	later := collect(&table, files, "shop", got.until, &material{})
 	if n := len(later.certificates["wild"]); n != 5 || !later.until.After(hour(3)) || later.until.After(hour(3).Add(time.Second)) {
 		t.Errorf("then there are %d certificates, until %s", n, later.until)
 	}
-	if n := len(collect(&table, files, "shop", later.until).certificates["wild"]); n != 4 {
+	if n := len(collect(&table, files, "shop", later.until, &material{}).certificates["wild"]); n != 4 {
 		t.Errorf("after that there are %d", n)
 	}
 }
@@ -156,6 +156,7 @@ func TestCollectAgain(t *testing.T) {
 	shown.putPair("b", issue(-time.Hour, 9*time.Hour, "b.example.com"))
 	r := newMountReader(Mounts{CertificatesDir: shown.dir, KeyServer: true})
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("a", "a.example.com", "a"), tlsListener("b", "b.example.com", "b")}}
+	var last material
 	for i, step := range []struct {
 		change       func()
 		at           time.Duration
@@ -174,15 +175,18 @@ func TestCollectAgain(t *testing.T) {
 		{func() { shown.put(map[string]*inventory.Entry{inventory.SecretKey("a"): {}}) }, 2 * time.Hour, "map[b:[{b [b.example.com] ECDSA}]]", 1},
 		{func() {}, -2 * time.Hour, "map[]", 2},
 	} {
-		step.change()
-		r.look()
-		got := collect(&table, r.files, "shop", now.Add(step.at))
+		table.Listeners = slices.Clone(table.Listeners)
+		if step.change(); r.look() {
+			last.listeners = nil
+		}
+		got := collect(&table, r.files, "shop", now.Add(step.at), &last)
+		last = got
 		if s := fmt.Sprint(got.certificates); s != step.certificates || len(got.problems) != step.problems {
 			t.Errorf("step %d: certificates are %s, problems %v", i, s, got.problems)
 		}
 		plain := r.files
 		plain.plain = nil
-		if anew := collect(&table, plain, "shop", now.Add(step.at)); fmt.Sprint(anew.certificates, anew.problems, anew.until, anew.unmounted) != fmt.Sprint(got.certificates, got.problems, got.until, got.unmounted) {
+		if anew := collect(&table, plain, "shop", now.Add(step.at), &material{}); fmt.Sprint(anew.certificates, anew.problems, anew.unmounted) != fmt.Sprint(got.certificates, got.problems, got.unmounted) || isLater(got.until, anew.until) {
 			t.Errorf("step %d: got %+v, and anew %+v", i, got, anew)
 		}
 	}
@@ -208,7 +212,7 @@ func TestTheCertificateForBackendsIsChecked(t *testing.T) {
 		"missing": {problems: "Secret shop/missing: it does not exist or has no tls.crt"},
 		"new":     {unmounted: "Secret shop/new"},
 	} {
-		got := collect(&routing.Table{Settings: model.Settings{BackendCertificate: name}}, files, "shop", now)
+		got := collect(&routing.Table{Settings: model.Settings{BackendCertificate: name}}, files, "shop", now, &material{})
 		problems := ""
 		for _, problem := range got.problems {
 			problems += problem.Listener + problem.Message
@@ -239,10 +243,10 @@ func TestRevocationsExpire(t *testing.T) {
 	}
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("https", "a.example.com", "a")}}
 	table.Listeners[0].TLS.ClientCAs = []string{"staff"}
-	if got := collect(&table, files, "shop", now); len(got.certificates) != 1 || len(got.problems) > 0 || !got.until.Equal(now.Add(time.Hour)) {
+	if got := collect(&table, files, "shop", now, &material{}); len(got.certificates) != 1 || len(got.problems) > 0 || !got.until.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	got := collect(&table, files, "shop", now.Add(time.Hour))
+	got := collect(&table, files, "shop", now.Add(time.Hour), &material{})
 	const want = "ConfigMap shop/staff: a list in ca.crl expired on 2026-06-01 13:00:00 UTC"
 	if len(got.certificates) > 0 || len(got.problems) != 1 || got.problems[0].Message != want {
 		t.Errorf("then, got %+v", got)
@@ -251,23 +255,23 @@ func TestRevocationsExpire(t *testing.T) {
 
 func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("all", "", "new")}}
-	got := collect(&table, mounted{}, "shop", time.Now())
+	got := collect(&table, mounted{}, "shop", time.Now(), &material{})
 	if got.unmounted != "Secret shop/new" || len(got.problems) > 0 || len(got.certificates) > 0 {
 		t.Errorf("got %+v", got)
 	}
 	// Until it is known whom to let in, nobody is.
 	table.Listeners[0].TLS.ClientCAs = []string{"staff"}
 	files := mounted{certificates: map[string]certificateFile{"new": {Certificate: inventory.Certificate{NotAfter: time.Now().Add(time.Hour)}}}}
-	if got = collect(&table, files, "shop", time.Now()); got.unmounted != "ConfigMap shop/staff" || len(got.problems) > 0 || len(got.certificates) > 0 {
+	if got = collect(&table, files, "shop", time.Now(), &material{}); got.unmounted != "ConfigMap shop/staff" || len(got.problems) > 0 || len(got.certificates) > 0 {
 		t.Errorf("got %+v", got)
 	}
 	names := model.BackendPolicy{TLS: &model.BackendTLS{CAs: []string{"staff"}, URIs: []string{"spiffe://a"}}}
 	table = routing.Table{Settings: model.Settings{Policies: map[model.Backend]model.BackendPolicy{{Service: "api", Port: 443}: names}}}
 	files.authorities = map[string]authorityFile{"staff": {}}
-	if got = collect(&table, files, "shop", time.Now()); got.unmounted != "what the container keys shares with HAProxy" {
+	if got = collect(&table, files, "shop", time.Now(), &material{}); got.unmounted != "what the container keys shares with HAProxy" {
 		t.Errorf("got %+v", got)
 	}
-	if files.hasKeys = true; collect(&table, files, "shop", time.Now()).unmounted != "" {
+	if files.hasKeys = true; collect(&table, files, "shop", time.Now(), &material{}).unmounted != "" {
 		t.Error("names cannot be verified beside gateway-keys")
 	}
 }
@@ -280,7 +284,7 @@ func TestACertificateForOtherNames(t *testing.T) {
 	}}
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("shop", "shop.example.com", "fits", "other")}}
 	table.Listeners[0].TLS.AnyNames = true
-	got := collect(&table, files, "shop", time.Now())
+	got := collect(&table, files, "shop", time.Now(), &material{})
 	if s := fmt.Sprint(got.certificates); s != "map[shop:[{fits [shop.example.com] RSA} {other [shop.example.com] ECDSA}]]" || len(got.problems) > 0 {
 		t.Errorf("certificates are %s, problems %+v", s, got.problems)
 	}
@@ -304,7 +308,7 @@ func TestRuleSets(t *testing.T) {
 		"bad/rules.conf": []byte("# Rules\nSecRuleEngine Off"), "good/rules.conf": []byte(`SecRule ARGS "a" "id:1,deny"`), "unused/rules.conf": []byte("bad"), "missing/ca.crt": []byte("a"),
 	})
 	mounts := Mounts{AuthoritiesDir: volume.Dir, ConfigMaps: []string{"bad", "good", "missing", "unused"}}
-	got := collect(&table, newMountReader(mounts).files, "shop", time.Now())
+	got := collect(&table, newMountReader(mounts).files, "shop", time.Now(), &material{})
 	const consequence = ": the rules that were there before go on; without any, requests get 503"
 	var told []string
 	for _, problem := range got.problems {
@@ -318,7 +322,7 @@ func TestRuleSets(t *testing.T) {
 		t.Errorf("got %q, unmounted %q, want\n%q", told, got.unmounted, want)
 	}
 	mounts.ConfigMaps = mounts.ConfigMaps[1:]
-	if got := collect(&table, newMountReader(mounts).files, "shop", time.Now()); got.unmounted != "ConfigMap shop/bad" {
+	if got := collect(&table, newMountReader(mounts).files, "shop", time.Now(), &material{}); got.unmounted != "ConfigMap shop/bad" {
 		t.Errorf("unmounted is %q, want that which the pod does not mount", got.unmounted)
 	}
 }
@@ -337,7 +341,7 @@ func TestKeysOfManyRules(t *testing.T) {
 	}
 	gateway.Routes = model.Ordered(routes...)
 	table, _ := routing.Compile(gateway, filters.Problem)
-	got := collect(&table, mounted{keySets: map[string]keySetFile{"staff": {problem: "it is bad"}}}, "shop", time.Now())
+	got := collect(&table, mounted{keySets: map[string]keySetFile{"staff": {problem: "it is bad"}}}, "shop", time.Now(), &material{})
 	const want = `requests for rules[0] of route "/a" and 2 more are answered with 503: ConfigMap shop/staff: it is bad`
 	if len(got.problems) != 1 || got.problems[0].Message != want {
 		t.Errorf("got %+v, want one problem: %s", got.problems, want)

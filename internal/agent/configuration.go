@@ -32,6 +32,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Back
 		Table:        in.table,
 		Backends:     in.states,
 		Certificates: in.material.certificates,
+		Certified:    in.material.changed,
 		Authorities:  in.material.authorities,
 		KeySets:      in.material.keySets,
 		Paths:        paths,
@@ -39,6 +40,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Back
 
 		HasBackendCertificate: in.material.backendCertificate,
 	}, changed...)
+	in.material.changed = []string{}
 	return configuration{
 		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, routes: in.routes, versions: in.versions},
 		table:   in.table, material: in.material, partial: in.awaiting, config: config,

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,28 @@ const (
 	mostExceptionBytes = 12 << 10
 )
 
+// keyTypes are those of all certificates. hasWildcard says that one is for a wildcard.
+type keyTypes struct {
+	types       map[string]bool
+	hasWildcard bool
+}
+
+func (k *keyTypes) add(found []render.Certificate) {
+	for _, certificate := range found {
+		if !k.types[certificate.KeyType] {
+			k.types = maps.Clone(k.types)
+			if k.types == nil {
+				k.types = map[string]bool{}
+			}
+			k.types[certificate.KeyType] = true
+		}
+		k.hasWildcard = k.hasWildcard || slices.ContainsFunc(certificate.Names, func(name string) bool { return strings.HasPrefix(name, "*.") })
+	}
+}
+
+// mayBeExcepted reports whether a name may have no certificate with a key of the type that a wildcard's has.
+func (k *keyTypes) mayBeExcepted() bool { return k.hasWildcard && len(k.types) > 1 }
+
 // keyAt is a name of a port, and the type of a key.
 type keyAt struct {
 	port          int32
@@ -30,16 +53,13 @@ type excepted struct{ names, bytes int }
 // limitExceptions leaves out the certificates of names that are too many for the lines of their wildcards: those of the
 // youngest listeners, so that no other one takes a certificate from a listener that has it.
 func (c *collector) limitExceptions(table *routing.Table) {
-	types, hasWildcard := map[string]bool{}, false
 	for _, found := range c.certificates {
-		for _, certificate := range found {
-			types[certificate.KeyType] = true
-			hasWildcard = hasWildcard || slices.ContainsFunc(certificate.Names, func(name string) bool { return strings.HasPrefix(name, "*.") })
-		}
+		c.keys.add(found)
 	}
-	if !hasWildcard || len(types) < 2 {
+	if !c.keys.mayBeExcepted() {
 		return
 	}
+	types := c.keys.types
 	has, wildcards := map[keyAt]bool{}, map[keyAt]*excepted{}
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]

@@ -72,7 +72,7 @@ func CheckFiles(table *routing.Table, namespace string, secrets, configMaps File
 			assume(policy.TLS.CAs)
 		}
 	}
-	found := collect(table, files, namespace, now)
+	found := collect(table, files, namespace, now, &material{})
 	return Usable{found.certificates, found.authorities, found.backendCertificate, found.problems}
 }
 

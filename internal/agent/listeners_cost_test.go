@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"syscall"
 	"testing"
@@ -33,7 +32,9 @@ type hosts struct {
 	compiler routing.Compiler
 	renderer render.Renderer
 	states   map[model.Backend]render.BackendState
-	issued   map[string][]render.Certificate
+	files    mounted
+	material material
+	now      time.Time
 	config   ir.Config
 	edits    int64
 	spent    map[string]time.Duration
@@ -41,7 +42,8 @@ type hosts struct {
 
 func newHosts(sets int) *hosts {
 	h := &hosts{
-		states: map[model.Backend]render.BackendState{}, compiler: routing.Compiler{Check: filters.Problem}, issued: map[string][]render.Certificate{},
+		states: map[model.Backend]render.BackendState{}, compiler: routing.Compiler{Check: filters.Problem}, now: time.Now(),
+		files: mounted{hasKeys: true, certificates: map[string]certificateFile{}, versions: map[string]int{}, plain: map[string]*plain{}},
 		own: &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: gatewayN, Controller: ptr.To(true)},
 		}}, Spec: appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}}}},
@@ -122,25 +124,27 @@ func (h *hosts) live() {
 	lap("compile", &begin)
 	h.issue(table)
 	begin = used()
-	next := h.renderer.Render(render.Input{Table: table, Backends: h.states, Certificates: h.issued})
+	h.material = collect(&table, h.files, namespace, h.now, &h.material)
+	lap("collect", &begin)
+	next := h.renderer.Render(render.Input{Table: table, Backends: h.states, Certificates: h.material.certificates, Certified: h.material.changed})
 	lap("render", &begin)
 	plan.Change(h.config, next, h.config, false)
 	lap("plan", &begin)
 	h.config = next
 }
 
-// issue makes certificates for the listeners that have none, in another map: the one before is of another Input.
+// issue makes certificates for the listeners that have none.
 func (h *hosts) issue(table routing.Table) {
-	isCloned := false
 	for i := range table.Listeners {
 		l := &table.Listeners[i]
-		if l.TLS == nil || h.issued[l.Name] != nil {
+		if l.TLS == nil {
 			continue
 		}
-		if !isCloned {
-			h.issued, isCloned = maps.Clone(h.issued), true
+		file := h.files.certificates[l.TLS.Secrets[0]]
+		if !slices.Contains(file.Names, l.Hostname) {
+			file.NotAfter, file.Names = h.now.Add(time.Hour), append(file.Names, l.Hostname)
+			h.files.certificates[l.TLS.Secrets[0]] = file
 		}
-		h.issued[l.Name] = []render.Certificate{{Secret: l.TLS.Secrets[0] + l.Name, Names: []string{l.Hostname}, KeyType: "ECDSA"}}
 	}
 }
 

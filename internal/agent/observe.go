@@ -135,6 +135,7 @@ type inputs struct {
 // forget forgets what was made of the objects. All of them are looked at next.
 func (in *inputs) forget() {
 	in.compiler, in.renderer, in.states, in.used = routing.Compiler{}, render.Renderer{}, nil, tree.Map[model.Backend]{}
+	in.material.listeners = nil
 }
 
 // observeObjects takes in new objects. It returns whether there are any.
@@ -228,9 +229,9 @@ func (in *inputs) observeBackups(services []types.NamespacedName) (unsure []mode
 func (in *inputs) observeMounts(
 	ctx context.Context, mounts *mountReader, keys *jwks.Fetcher, newTable bool, namespace string, now time.Time,
 ) bool {
-	isNew := mounts.look()
+	isOther := mounts.look()
 	awaiting := mounts.isAwaited()
-	changed := isNew || newTable || awaiting != in.awaiting || in.material.isOutdated(now)
+	changed := isOther || newTable || awaiting != in.awaiting || in.material.isOutdated(now)
 	if awaiting && !in.awaiting {
 		logging.Infof("Waiting for the container %s to pass certificates on", proxypod.KeysContainer)
 	}
@@ -238,14 +239,18 @@ func (in *inputs) observeMounts(
 		in.wantKeys(ctx, keys, &mounts.files)
 	}
 	files := mounts.files
-	files.fetched, isNew = keys.Sets()
+	fetched, isNew := keys.Sets()
+	files.fetched = fetched
 	if in.awaiting = awaiting; !changed && !isNew {
 		return false
 	}
-	in.material = collect(&in.table, files, namespace, now)
+	if isOther {
+		in.material.listeners = nil
+	}
+	in.material = collect(&in.table, files, namespace, now, &in.material)
 	mounts.await(awaiting || in.material.unmounted != "")
 	if awaiting {
-		in.material.problems = nil // nothing is known of them yet
+		in.material.problems, in.material.listeners = nil, nil // nothing is known of them yet
 	}
 	return true
 }

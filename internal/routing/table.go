@@ -210,6 +210,31 @@ func (t Table) ListenerFor(port int32, hostname string) *Listener {
 	return nil
 }
 
+// Differing returns the listeners of one table and of another that the other one has not, or not so.
+func Differing(before, now []Listener) (gone, fresh []*Listener) {
+	for len(before)+len(now) > 0 {
+		order := 0
+		switch {
+		case len(before) == 0:
+			order = 1
+		case len(now) == 0:
+			order = -1
+		case before[0] == now[0]:
+			before, now = before[1:], now[1:]
+			continue
+		default:
+			order = compareListeners(&before[0], &now[0])
+		}
+		if order <= 0 {
+			gone, before = append(gone, &before[0]), before[1:]
+		}
+		if order >= 0 {
+			fresh, now = append(fresh, &now[0]), now[1:]
+		}
+	}
+	return gone, fresh
+}
+
 // compareListeners orders listeners by port, then by precedence of their hostnames.
 func compareListeners(a, b *Listener) int {
 	return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))

@@ -15,6 +15,8 @@ type Input struct {
 	// Certificates are the certificates that can be used, by the name of the HTTPS listener, in the order of the spec.
 	// A listener with none is not there.
 	Certificates map[string][]Certificate
+	// Certified are the names of the listeners whose Certificates may be others than in the Input before; nil: all.
+	Certified []string
 	// HasBackendCertificate reports whether the certificate that Table names for backends can be used. Without, what is to
 	// be shown it gets nothing: requests are answered with 500.
 	HasBackendCertificate bool

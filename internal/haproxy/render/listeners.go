@@ -33,28 +33,43 @@ type goneHost struct {
 	*fragment
 }
 
-// updateListeners takes in the listeners of the Input.
+// updateListeners takes in the listeners of the Input that are others than before, or whose certificates may be.
 func (r *Renderer) updateListeners() changedListeners {
 	c := changedListeners{stale: map[place]*routing.Host{}, touched: map[string]pattern{}}
-	n := 0
-	for i := range r.in.Table.Listeners {
-		listener := &r.in.Table.Listeners[i]
-		certificates, known := r.in.Certificates[listener.Name], r.known[listener.Name]
-		if known != nil {
-			n++
-		}
-		if known == nil || !known.isSame(listener, certificates) {
-			known = r.changeListener(&c, known, listener, certificates)
-		}
-		for change := range tree.Changes(known.Hosts, listener.Hosts) {
-			c.stale[place{listener.Name, change.Key}] = change.New
-		}
-		known.Hosts = listener.Hosts
+	gone, fresh := routing.Differing(r.listed, r.in.Table.Listeners)
+	there := make(map[string]bool, len(fresh))
+	for _, listener := range fresh {
+		there[listener.Name] = true
+		r.updateListener(&c, listener)
 	}
-	if n < len(r.known) {
-		r.removeOthers(&c)
+	for _, listener := range gone {
+		if known := r.known[listener.Name]; known != nil && !there[listener.Name] {
+			r.removeListener(&c, known)
+		}
 	}
+	for _, name := range r.in.Certified {
+		if known := r.known[name]; known != nil && !there[name] {
+			r.updateListener(&c, r.in.Table.ListenerFor(known.Port, known.Hostname))
+		}
+	}
+	if r.in.Certified == nil {
+		for i := range r.in.Table.Listeners {
+			r.updateListener(&c, &r.in.Table.Listeners[i])
+		}
+	}
+	r.listed = r.in.Table.Listeners
 	return c
+}
+
+func (r *Renderer) updateListener(c *changedListeners, listener *routing.Listener) {
+	certificates, known := r.in.Certificates[listener.Name], r.known[listener.Name]
+	if known == nil || !known.isSame(listener, certificates) {
+		known = r.changeListener(c, known, listener, certificates)
+	}
+	for change := range tree.Changes(known.Hosts, listener.Hosts) {
+		c.stale[place{listener.Name, change.Key}] = change.New
+	}
+	known.Hosts = listener.Hosts
 }
 
 // changeListener takes in a listener that is new, or another one than before; nil: there was none. It has the hosts
@@ -97,19 +112,6 @@ func (r *Renderer) removeListener(c *changedListeners, before *knownListener) {
 	r.patterns.Count(p.key(), p, -1)
 	c.changed = append(c.changed, before)
 	c.touch(p)
-}
-
-// removeOthers takes the listeners away that are not in the Input.
-func (r *Renderer) removeOthers(c *changedListeners) {
-	there := make(map[string]bool, len(r.in.Table.Listeners))
-	for i := range r.in.Table.Listeners {
-		there[r.in.Table.Listeners[i].Name] = true
-	}
-	for name, before := range r.known {
-		if !there[name] {
-			r.removeListener(c, before)
-		}
-	}
 }
 
 // touch notes a pattern, and those that it includes.

@@ -26,8 +26,9 @@ type Renderer struct {
 	// basis is what everything depends on, and policies are those of Service ports.
 	basis    Input
 	policies map[routing.Backend]routing.BackendPolicy
-	// known are the listeners, by name. secured are those that terminate TLS, and signers the CA certificates for their
-	// clients, by the names of the ConfigMaps.
+	// listed are the listeners, and known the same by name. secured are those that terminate TLS, and signers the CA
+	// certificates for their clients, by the names of the ConfigMaps.
+	listed  []routing.Listener
 	known   map[string]*knownListener
 	secured map[string]*secured
 	signers map[string][]byte
@@ -83,7 +84,8 @@ type causes struct {
 // Render makes the configuration. changed are the Service ports whose state is another one than in the Input before.
 func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
 	basis := in
-	basis.Backends, basis.Certificates, basis.Table.Policies, basis.Table.Uses, basis.Table.Listeners = nil, nil, nil, routing.Uses{}, nil
+	basis.Backends, basis.Certificates, basis.Certified = nil, nil, nil
+	basis.Table.Policies, basis.Table.Uses, basis.Table.Listeners = nil, routing.Uses{}, nil
 	isNew := r.known == nil || !reflect.DeepEqual(basis, r.basis)
 	if isNew {
 		r.reset(basis)
@@ -124,13 +126,11 @@ func (r *Renderer) mixedPorts(listeners *changedListeners) map[int32]bool {
 	if len(listeners.changed) == 0 {
 		return r.mixed
 	}
-	mixed, passes := map[int32]bool{}, map[int32]bool{}
-	for i := range r.in.Table.Listeners {
-		listener := &r.in.Table.Listeners[i]
-		if other, ok := passes[listener.Port]; ok && other != passesThrough(listener) {
-			mixed[listener.Port] = true
+	mixed, all := map[int32]bool{}, r.in.Table.Listeners
+	for i := 1; i < len(all); i++ {
+		if all[i].Port == all[i-1].Port && passesThrough(&all[i]) != passesThrough(&all[i-1]) {
+			mixed[all[i].Port] = true
 		}
-		passes[listener.Port] = passesThrough(listener)
 	}
 	return mixed
 }
