@@ -47,7 +47,7 @@ func (s *Server) InstallGatewayAPI(t testing.TB) {
 	}
 	s.installing.Lock()
 	defer s.installing.Unlock()
-	if _, err := envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: crds}); err != nil {
+	if _, err := envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: crds, MaxTime: crdTime}); err != nil {
 		t.Fatal(err)
 	}
 }

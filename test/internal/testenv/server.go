@@ -34,6 +34,9 @@ rules:
   verbs: [create, update, patch, delete, deletecollection, list, watch]
 `
 
+// crdTime is how long a busy machine may take until CRDs are served.
+const crdTime = 2 * time.Minute
+
 // Server is an API server of its own, without controllers and nodes.
 type Server struct {
 	// Admin may do everything.
@@ -135,10 +138,11 @@ func start(crds bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStopTimeout: time.Minute}}
+	s := &Server{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}}
 	if crds {
 		s.env.CRDDirectoryPaths = []string{filepath.Join(root, "artifacts", "crd")}
 		s.env.ErrorIfCRDPathMissing = true
+		s.env.CRDInstallOptions.MaxTime = crdTime
 	}
 	if s.dir, err = os.MkdirTemp("", "gateway-test-"); err != nil {
 		return nil, err
