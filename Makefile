@@ -160,6 +160,10 @@ reproducible: ## Make a release twice and compare its files
 bench: ## Run the benchmarks; BENCH=go, dataplane, propagation, routes, namespaces, hosts, ingresses, memory, control or peers for one of them
 	hack/bench.sh $(BENCH)
 
+.PHONY: prove
+prove: ## Run tools that most clusters have beside the built programs; PROVE=cert-manager, external-dns or argo-rollouts for one of them
+	hack/prove.sh $(PROVE)
+
 ##@ Deploy (to $KUBECONFIG's cluster, or else to the one-node cluster if it is up)
 
 .PHONY: install

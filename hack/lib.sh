@@ -177,3 +177,35 @@ need_chromium() {
     command -v chromium >/dev/null && return
     apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium >&2 || fail "Chromium is needed: install Debian's package chromium"
 }
+
+# isolated COMMAND... runs a command where no packet leaves the machine, with a directory /certs of its own, where Envoy
+# Gateway looks for certificates.
+isolated() {
+    # shellcheck disable=SC2016
+    unshare --map-root-user --net --mount bash -ec '
+        ip link set lo up
+        ip link add own type veth peer other
+        ip address add 192.0.2.1/24 dev own
+        ip link set own up
+        ip link set other up
+        ip route add default via 192.0.2.2 # nobody; the API server wants one
+        root=$(mktemp -d)
+        mount -t tmpfs root "$root"
+        for each in /*; do
+            if [[ -L $each ]]; then
+                cp -P "$each" "$root"
+            elif [[ -d $each ]]; then
+                mkdir "$root$each"
+                mount --rbind "$each" "$root$each"
+            fi
+        done
+        mkdir "$root/certs"
+        exec chroot "$root" env --chdir="$PWD" "$@"' - "$@"
+}
+
+# machine prints what it is measured on.
+machine() {
+    printf '%s cores: %s; %s; Linux %s\n' "$(nproc)" "$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -1)" \
+        "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" "$(uname -r)"
+    printf '%s; %s\n' "$(haproxy -v | head -1)" "$(go version)"
+}

@@ -116,7 +116,7 @@ go_test() { go test -vet=off -ldflags='-s -w' "$@"; }
 # unit_packages MODULE: prints the packages whose tests need no API server, each with what it imports. internal/load
 # sends as much as it can, and fails where answers are late, as they are beside other tests.
 unit_packages() {
-    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest |/kubectl-gateway/internal/(command|try) |^gateway/cmd/gateway-waf/internal/engine '
+    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance|prove)|/clustertest |/kubectl-gateway/internal/(command|try) |^gateway/cmd/gateway-waf/internal/engine '
     [[ ${#slow[@]} == 0 ]] || others+='|/soak ' # which then needs a node
     (cd "$1" && go list "${slow[@]}" -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}' ./...) | awk -v others="$others" '$0 !~ others'
 }
