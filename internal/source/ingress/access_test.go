@@ -126,6 +126,22 @@ func TestAllowlistBesideTheKey(t *testing.T) {
 	}
 }
 
+// TestEveryoneIsAllowed: cert-manager's solvers allow all addresses. So no filter comes and goes with each challenge,
+// for which HAProxy would reload.
+func TestEveryoneIsAllowed(t *testing.T) {
+	for ranges, want := range map[string]int{"0.0.0.0/0,::/0": 0, "192.0.2.0/24, ::/0, 0.0.0.0/0": 0, "0.0.0.0/0": 1, "::/0": 1} {
+		result := convertText(t, pathOf(home, "web", "a.test", "/", fmt.Sprintf("%swhitelist-source-range: '%s'", Prefix, ranges)))
+		if filters := flatten(result)[0].extension.Filters; len(filters) != want {
+			t.Errorf("%s: got the filters %+v", ranges, filters)
+		}
+	}
+	result := convertText(t, pathOf(home, "web", "a.test", "/", Prefix+"whitelist-source-range: '0.0.0.0/0,::/0', "+Prefix+"denylist-source-range: 192.0.2.0/24"))
+	filters := flatten(result)[0].extension.Filters
+	if len(filters) != 1 || len(filters[0].ClientAddress.Allow) > 0 || len(filters[0].ClientAddress.Deny) != 1 {
+		t.Errorf("got the filters %+v", filters)
+	}
+}
+
 // TestServerOfAWS: the manifest for load balancers of AWS that end TLS has a server that redirects. Others close.
 func TestServerOfAWS(t *testing.T) {
 	const controller = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: controller}, data: {http-snippet: %q}}\n---"

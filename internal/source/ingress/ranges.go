@@ -24,14 +24,14 @@ const maxRanges = 4096
 
 // setAllowed and setDenied convert which clients have access. nginx checks denied ones first, too.
 func setAllowed(s *settings, value string) string {
-	return s.setRanges(value, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Allow = ranges })
+	return s.setRanges(value, true, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Allow = ranges })
 }
 
 func setDenied(s *settings, value string) string {
-	return s.setRanges(value, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Deny = ranges })
+	return s.setRanges(value, false, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Deny = ranges })
 }
 
-func (s *settings) setRanges(value string, set func(*appv1.ClientAddress, []appv1.AddressRange)) string {
+func (s *settings) setRanges(value string, allows bool, set func(*appv1.ClientAddress, []appv1.AddressRange)) string {
 	_, isWhite := s.values["whitelist-source-range"]
 	_, isAllowed := s.values["allowlist-source-range"]
 	ranges, problem := readRanges(value)
@@ -40,6 +40,8 @@ func (s *settings) setRanges(value string, set func(*appv1.ClientAddress, []appv
 		return s.close(s.annotation, problem)
 	case isWhite && isAllowed && s.annotation != Prefix+"denylist-source-range":
 		return s.close(s.annotation, rangesTwice)
+	case allows && slices.Contains(ranges, "0.0.0.0/0") && slices.Contains(ranges, "::/0"):
+		return "" // everyone has access
 	}
 	if s.clients == nil {
 		s.clients = &appv1.ClientAddress{}
