@@ -3,6 +3,7 @@ package prove
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -209,8 +210,6 @@ func proveMany(t *testing.T, c *certificates, p *proxy) {
 		documents = append(documents, listenerSet(team(i), fmt.Sprint("many-", i)))
 	}
 	begin := time.Now()
-	c.apply("%s", strings.Join(documents, "\n---"))
-	created := time.Since(begin)
 	for i := range count {
 		working.Go(func() {
 			name := fmt.Sprint("many-", i)
@@ -224,6 +223,8 @@ func proveMany(t *testing.T, c *certificates, p *proxy) {
 			all, ours = append(all, took.all), append(ours, took.ours)
 		})
 	}
+	c.apply("%s", strings.Join(documents, "\n---"))
+	created := time.Since(begin)
 	working.Wait()
 	if t.Failed() {
 		return
@@ -306,5 +307,12 @@ spec:
 		if i > 0 && reloads > 0 {
 			t.Errorf("HAProxy has reloaded %v times", reloads)
 		}
+		testenv.Eventually(t, soon, "the reload that binds the port to be counted", func(context.Context) error {
+			text, err := p.ask("/metrics")
+			if err == nil && !strings.Contains(text, `reason="listener ports or TLS settings changed"`) {
+				err = errors.New("it is not")
+			}
+			return err
+		})
 	}
 }

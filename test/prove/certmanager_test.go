@@ -273,12 +273,15 @@ func (c *certificates) mustAwait(p *proxy, secret, host string, since time.Time,
 	return s
 }
 
-// renew has cert-manager renew a Certificate at once, as `cmctl renew` does.
+// renew has cert-manager renew a Certificate at once, as `cmctl renew` does, when it has done with the last one.
 func (c *certificates) renew(namespace, name string) {
 	c.t.Helper()
 	resource := server.Dynamic.Resource(schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}).Namespace(namespace)
-	_, err := resource.Patch(c.t.Context(), name, types.JSONPatchType, fmt.Appendf(nil, `[{"op": "add", "path": "/status/conditions/-", "value": {
-		"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "", "lastTransitionTime": %q}}]`,
-		time.Now().UTC().Format(time.RFC3339)), metav1.PatchOptions{}, "status")
-	must(c.t, err)
+	testenv.Eventually(c.t, soon, "the Certificate to be renewed", func(ctx context.Context) error {
+		// The API server refuses a second condition of the type.
+		_, err := resource.Patch(ctx, name, types.JSONPatchType, fmt.Appendf(nil, `[{"op": "add", "path": "/status/conditions/-", "value": {
+			"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "", "lastTransitionTime": %q}}]`,
+			time.Now().UTC().Format(time.RFC3339)), metav1.PatchOptions{}, "status")
+		return err
+	})
 }

@@ -299,7 +299,9 @@ func proveRestarts(t *testing.T, s *site, d *dns, address string) {
 	row(t, "records deleted by three restarts of the operator", "%d", len(deleted))
 }
 
-// proveLateStatus: while the operator hangs, routes change, and no record is deleted.
+// proveLateStatus: while the operator hangs, routes and listeners change, and no record is deleted. A route that moves to
+// another parent keeps its record only if it names both: external-dns counts parents that are in the spec and in the
+// status.
 func proveLateStatus(t *testing.T, s *site, d *dns, address string) {
 	t.Helper()
 	s.operator.Signal(t, syscall.SIGSTOP)
@@ -310,9 +312,20 @@ func proveLateStatus(t *testing.T, s *site, d *dns, address string) {
 	s.patchGateway(`{"spec": {"listeners": [
 		{"name": "second", "port": 8080, "protocol": "HTTP"},
 		{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}]}}`)
-	d.look()
+	s.parents("team-0", "blog", "ListenerSet/blog/http", "Gateway/shop/http")
+	d.expectNoneDeleted(t, "a late status")
+	s.parents("team-0", "blog", "Gateway/shop/http")
+	d.expect("blog.example.com")
 	s.operator.Signal(t, syscall.SIGCONT)
 	d.expect("late.example.com", address)
-	d.expectNoneDeleted(t, "a late status")
+	d.expect("blog.example.com", address)
+	if deleted := d.takeDeleted(); !slices.Equal(deleted, []string{"blog.example.com"}) {
+		t.Errorf("records were deleted: %q", deleted)
+	}
+	s.parents("team-0", "blog", "ListenerSet/blog/http", "Gateway/shop/http")
+	d.look()
+	s.parents("team-0", "blog", "ListenerSet/blog/http")
+	d.expectNoneDeleted(t, "the way back")
 	row(t, "records deleted while the operator hangs, and routes and listeners change", "0")
+	row(t, "the same, and a route moves to another parent at once", "1")
 }
