@@ -84,8 +84,12 @@ docker-push: ## Push the images with docker (IMG=, ECHO_IMG=)
 	docker push $(ECHO_IMG)
 
 .PHONY: release
-release: ## Make everything a release has, into dist/ (VERSION=v0.1.0, RELEASE_IMAGE=, HAPROXY_IMG=, RELEASE_URL=)
+release: ## Make everything a release has, into dist/ (VERSION=v0.1.0, RELEASE_IMAGE=, HAPROXY_IMG=, RELEASE_URL=, RELEASE_KEY=)
 	HAPROXY_IMG=$(HAPROXY_IMG) hack/release.sh $(VERSION)
+
+.PHONY: verify-release
+verify-release: ## Verify a release by its key, and by making it again of its tag (DIR=, KEY=)
+	go run ./hack/release -verify $(DIR) -key $(KEY)
 
 ##@ Check
 
@@ -153,7 +157,7 @@ vuln: ## Look for known vulnerabilities in what the code calls
 	hack/vuln.sh
 
 .PHONY: reproducible
-reproducible: ## Make a release twice and compare its files
+reproducible: ## Make a release and verify it, which makes it again; change its files
 	hack/reproducible.sh
 
 .PHONY: bench

@@ -32,13 +32,15 @@ var options = map[string][]string{
 // values are what the chart's values are by default.
 type values struct {
 	Version, AppVersion, Image, HAProxyImage string
-	Replicas                                 int64
-	Resources, Affinity, KeyServerResources  string
+	// Pin is what follows the tag of the image.
+	Pin                                     string
+	Replicas                                int64
+	Resources, Affinity, KeyServerResources string
 }
 
 // writeChart writes the chart, with the objects of the files as templates.
 func (r *release) writeChart(files []file) error {
-	defaults := values{Version: strings.TrimPrefix(r.version, "v"), AppVersion: r.version, Image: r.image, HAProxyImage: r.haproxyImage}
+	defaults := values{Version: strings.TrimPrefix(r.version, "v"), AppVersion: r.version, Image: r.image, HAProxyImage: r.haproxyImage, Pin: r.pin()}
 	for _, f := range files {
 		if err := r.writeTemplate(f, "", &defaults); err != nil {
 			return err
@@ -138,7 +140,7 @@ func objectTemplate(object map[string]any, option string, defaults *values) (str
 	}
 	text := "---\n" + fields.Replace(expressions.Replace(string(raw)))
 	if u.GetKind() == "Deployment" {
-		text = imageVariable + "\n" + text
+		text = fmt.Sprintf(imageVariable, defaults.Pin) + "\n" + text
 	}
 	if option != "" {
 		text = "{{- if " + option + " }}\n" + text + "{{- end }}\n"

@@ -45,7 +45,7 @@ func must(t *testing.T, err error) {
 
 func makeRelease(t *testing.T) string {
 	t.Helper()
-	r := release{version: "v1.2.3", image: "registry.example.com/gateway", haproxyImage: "haproxy:3.4.7", artifacts: "../../artifacts", output: t.TempDir()}
+	r := release{version: "v1.2.3", image: "registry.example.com/gateway", haproxyImage: "haproxy:3.4.7@sha256:2", digest: "sha256:1", artifacts: "../../artifacts", output: t.TempDir()}
 	must(t, os.WriteFile(filepath.Join(r.output, "kubectl-gateway-v1.2.3-linux-amd64.tar.gz"), nil, 0o600))
 	must(t, r.make())
 	return r.output
@@ -109,6 +109,11 @@ func TestChartIsInstall(t *testing.T) {
 		t.Errorf("install.yaml has only %d objects", len(want))
 	}
 	delete(want, "Namespace gateway-system")
+	for _, image := range []string{"image: registry.example.com/gateway:v1.2.3@sha256:1\n", "-haproxy-image=haproxy:3.4.7@sha256:2\n"} {
+		if !strings.Contains(string(install), image) {
+			t.Errorf("install.yaml lacks %q", image)
+		}
+	}
 	got := render(t, dir, "")
 	for name := range want {
 		if !reflect.DeepEqual(got[name], want[name]) {

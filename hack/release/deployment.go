@@ -14,7 +14,8 @@ const (
 	keyServer = "gateway-key-server"
 
 	imageExpression = "<< $image >>"
-	imageVariable   = `{{- $image := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}`
+	// imageVariable has the digest of the tag that the chart is released with.
+	imageVariable = `{{- $image := printf "%%s:%%s" .Values.image.repository (.Values.image.tag | default (printf "%%s%s" .Chart.AppVersion)) }}`
 )
 
 // fields are what takes more than an expression: a list that goes on, and fields that are there if a value is.

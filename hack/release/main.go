@@ -1,5 +1,6 @@
 // Program release makes the files that a release is installed by, of those in artifacts: install.yaml, a kustomize
-// base, a Helm chart, and the plugin's manifest for krew. hack/release.sh runs it.
+// base, a Helm chart, and the plugin's manifest for krew. It also says how they were made, and verifies a release.
+// hack/release.sh runs it.
 package main
 
 import (
@@ -24,6 +25,10 @@ type release struct {
 	version string
 	// image is the operator's, without a tag: that is the version.
 	image, haproxyImage string
+	// digest is that of the operator's image, which is pinned by it; "": it is not.
+	digest string
+	// platforms are those of the plugin.
+	platforms []string
 	// url is where the files of a release are, in a directory named after its version.
 	url string
 	// artifacts is the directory to read, output that to write, which has the archives of the plugin.
@@ -34,18 +39,42 @@ type release struct {
 var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "release: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
 	var r release
 	flag.StringVar(&r.version, "version", "", "the `version`, as v0.1.0")
 	flag.StringVar(&r.image, "image", "gateway", "`name` of the operator's image, without a tag")
 	flag.StringVar(&r.haproxyImage, "haproxy-image", devHAProxy, "`image` that proxy pods run HAProxy from")
+	flag.StringVar(&r.digest, "image-digest", "", "`digest` of the operator's image")
 	flag.StringVar(&r.url, "url", "", "`URL` above the directories of releases")
 	flag.StringVar(&r.artifacts, "artifacts", "artifacts", "`directory` to read")
 	flag.StringVar(&r.output, "o", "dist", "`directory` to write, with the archives of the plugin")
+	platforms := flag.String("platforms", "", "`platforms` of the plugin, separated by spaces")
+	commit := flag.String("provenance", "", "write only how the files of the output were made, of this `commit`")
+	echoDigest := flag.String("echo-digest", "", "`digest` of the image of the examples' backend")
+	dir := flag.String("verify", "", "verify the release in this `directory`, and write nothing")
+	key := flag.String("key", "", "`file` with the public key that signed it")
+	signed := flag.Bool("signed", false, "verify only what was signed, without another build")
 	flag.Parse()
-	if err := r.make(); err != nil {
-		fmt.Fprintf(os.Stderr, "release: %v\n", err)
-		os.Exit(1)
+	r.platforms = strings.Fields(*platforms)
+	switch {
+	case *dir != "" && *signed:
+		_, _, err := verifySigned(*dir, *key)
+		return err
+	case *dir != "":
+		return verify(*dir, *key)
+	case *commit != "":
+		digest := func(text string) map[string]string {
+			return map[string]string{"sha256": strings.TrimPrefix(text, "sha256:")}
+		}
+		return r.writeProvenance(*commit, []subject{{r.image, digest(r.digest)}, {r.image + "-echo", digest(*echoDigest)}})
 	}
+	return r.make()
 }
 
 func (r *release) make() error {
@@ -70,5 +99,13 @@ func (r *release) write(name, content string) error {
 
 // pinned is a text of artifacts with the images of the release.
 func (r *release) pinned(text string) string {
-	return strings.NewReplacer(devImage, r.image+":"+r.version, devHAProxy, r.haproxyImage).Replace(text)
+	return strings.NewReplacer(devImage, r.image+":"+r.version+r.pin(), devHAProxy, r.haproxyImage).Replace(text)
+}
+
+// pin is what follows the tag of the operator's image.
+func (r *release) pin() string {
+	if r.digest == "" {
+		return ""
+	}
+	return "@" + r.digest
 }

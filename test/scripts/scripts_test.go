@@ -168,3 +168,37 @@ func TestTryBuildsWhatRulesNeed(t *testing.T) {
 		}
 	}
 }
+
+// TestRelease makes a release of programs that are none, and verifies it as a stranger does: it is signed, another build
+// makes the same, and a changed byte of any file is refused by the file's name.
+func TestRelease(t *testing.T) {
+	real, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := stubs(t, map[string]string{"go": `real=` + real + `
+		case "$*" in *hack/cluster/image*|*hack/release*|env*|version*) exec $real "$@";; esac
+		[ "$1" = build ] || exit 1
+		shift
+		dir=. names=
+		while [ $# -gt 0 ]; do
+			case "$1" in
+			-C) dir=$2; shift;;
+			-o) out=$2; shift;;
+			-ldflags|-tags) shift;;
+			-*) ;;
+			.) [ $dir = . ] && names="$names gateway" || names="$names $(basename $dir)";;
+			*) names="$names $(basename $1)";;
+			esac
+			shift
+		done
+		mkdir -p $dir/$out
+		for name in $names; do printf '#!/bin/sh\necho "{\"of\": \"%s\"}"\n' "$name $GOOS" >$dir/$out/$name; chmod +x $dir/$out/$name; done`})
+	output, ok := script(t, programs, "hack/reproducible.sh")
+	for _, want := range []string{"  install.yaml\n", "  gateway-v0.1.0.provenance.json\n", "  gateway-echo-v0.1.0.sig.oci.tar\n",
+		"v0.1.0: a build of the sources here makes the same\n", "changes that cannot\n"} {
+		if !ok || !strings.Contains(output, want) {
+			t.Fatalf("it succeeds: %v, and prints\n%s\nwant %q", ok, output, want)
+		}
+	}
+}

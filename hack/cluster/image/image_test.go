@@ -135,22 +135,7 @@ func TestLayout(t *testing.T) {
 	if !bytes.Equal(archives[0], archives[1]) {
 		t.Error("two archives of the same files differ")
 	}
-	unpacked := filepath.Join(dir, "unpacked")
-	for r := tar.NewReader(bytes.NewReader(archives[0])); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(r)
-		path := filepath.Join(unpacked, header.Name)
-		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	top, err := layout.ImageIndexFromPath(unpacked)
+	top, err := layout.ImageIndexFromPath(unpack(t, filepath.Join(dir, "image.tar")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +160,30 @@ func TestLayout(t *testing.T) {
 	want := []string{"linux/amd64 application/vnd.oci.image.manifest.v1+json", "linux/arm64 application/vnd.oci.image.manifest.v1+json"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// unpack returns a directory with the files of an archive.
+func unpack(t *testing.T, archive string) string {
+	t.Helper()
+	content, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked := t.TempDir()
+	for r := tar.NewReader(bytes.NewReader(content)); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return unpacked
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		path := filepath.Join(unpacked, header.Name)
+		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// writeLayout writes one image for several architectures, as an archive of an OCI image layout, whole or not at all.
+// writeLayout writes one image for several architectures, as an archive of an OCI image layout, and
+// prints its digest.
 func writeLayout(output, tag string, config v1.Config, user uint, args, architectures []string) error {
 	ref, err := name.NewTag(tag)
 	if err != nil {
@@ -42,13 +43,23 @@ func writeLayout(output, tag string, config v1.Config, user uint, args, architec
 			Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
+	digest, err := index.Digest()
+	if err != nil {
+		return err
+	}
+	fmt.Println(digest) // by which a registry has it
+	return writeArchive(output, ref, func(path layout.Path, options ...layout.Option) error { return path.AppendIndex(index, options...) })
+}
+
+// writeArchive writes an archive of an OCI image layout, of what appendTo adds, whole or not at all.
+func writeArchive(output string, ref name.Tag, appendTo func(layout.Path, ...layout.Option) error) error {
 	return whole(output, func(dir, unfinished string) error {
 		path, err := layout.Write(filepath.Join(dir, "layout"), empty.Index)
 		if err != nil {
 			return err
 		}
 		// The first is what skopeo and crane look for, the second what containerd does.
-		err = path.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		err = appendTo(path, layout.WithAnnotations(map[string]string{
 			"org.opencontainers.image.ref.name": ref.TagStr(), "io.containerd.image.name": strings.TrimPrefix(ref.Name(), "index."),
 		}))
 		if err != nil {

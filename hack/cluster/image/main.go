@@ -52,6 +52,7 @@ func main() {
 	oci := flag.String("oci", "", "write an OCI image layout with an image for each of these `architectures`, separated by commas, "+
 		"which {arch} in SOURCE stands for")
 	push := flag.Bool("push", false, "push the image to the registry that its name begins with, with the credentials of docker login, in place of an archive")
+	signature := flag.String("signature", "", "write the signature in this `file` as an OCI image layout, in cosign's format; SOURCE alone is what was signed")
 	libs := flag.Bool("libs", false, "add the shared libraries the files are linked to, where they are on this machine")
 	flag.Parse()
 
@@ -73,6 +74,9 @@ func main() {
 	}
 	if *oci != "" {
 		write = func() error { return writeLayout(*output, *tag, config, *user, flag.Args(), strings.Split(*oci, ",")) }
+	}
+	if *signature != "" {
+		write = func() error { return writeSignature(*output, *tag, flag.Arg(0), *signature) }
 	}
 	if err := write(); err != nil {
 		fmt.Fprintf(os.Stderr, "image: %v\n", err)
