@@ -299,8 +299,8 @@ func proveRestarts(t *testing.T, s *site, d *dns, address string) {
 	row(t, "records deleted by three restarts of the operator", "%d", len(deleted))
 }
 
-// proveLateStatus: while the operator hangs, routes and listeners change, and no record is deleted. A route that moves to
-// another parent keeps its record only if it names both: external-dns counts parents that are in the spec and in the
+// proveLateStatus: while the operator hangs, routes and listeners change, and no record is deleted. A route that moves
+// to another parent keeps its record only if it names both: external-dns counts parents that are in the spec and in the
 // status.
 func proveLateStatus(t *testing.T, s *site, d *dns, address string) {
 	t.Helper()
