@@ -156,13 +156,11 @@ func nameOf(o metav1.Object) types.NamespacedName {
 func update[T metav1.Object](c *Controller, id source.Object, updated T, changed bool, delay time.Duration, client updater[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last := c.written[id]; last.uid == updated.GetUID() {
-		if order, err := resourceversion.CompareResourceVersion(updated.GetResourceVersion(), last.resourceVersion); err == nil && order < 0 {
-			c.queue.AddAfter(task{id, false}, interval)
-			return
-		}
-		delete(c.written, id)
+	if c.isBehind(id, updated) {
+		c.queue.AddAfter(task{id, false}, interval)
+		return
 	}
+	delete(c.written, id)
 	refused, wasRefused := c.invalid[id]
 	if !changed || wasRefused && refused == digestOf(updated) {
 		delete(c.pending, id)
@@ -179,6 +177,13 @@ func update[T metav1.Object](c *Controller, id source.Object, updated T, changed
 	c.writes.AddAfter(id, delay)
 }
 
+// isBehind reports whether an object is from before the last write of its status.
+func (c *Controller) isBehind(id source.Object, object metav1.Object) bool {
+	last := c.written[id]
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), last.resourceVersion)
+	return last.uid == object.GetUID() && err == nil && order < 0
+}
+
 // processNextWrite waits for a status to write, and writes it. It returns false once the queue is shut down.
 func (c *Controller) processNextWrite(ctx context.Context) bool {
 	id, shutdown := c.writes.Get()
@@ -189,8 +194,12 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	c.mu.Lock()
 	next, ok := c.pending[id]
 	delete(c.pending, id)
+	isBehind := ok && c.isBehind(id, next.object) // it was queued while another one was written
 	c.mu.Unlock()
-	if !ok {
+	if isBehind {
+		c.queue.AddAfter(task{id, false}, interval)
+	}
+	if !ok || isBehind {
 		return true
 	}
 	var made written

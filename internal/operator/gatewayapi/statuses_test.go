@@ -280,3 +280,32 @@ func TestConditionsOfOthersStay(t *testing.T) {
 		}
 	}
 }
+
+// TestAStatusOfBeforeAWriteIsNotWritten: while a status is written, another one may be wanted, of the object as it was.
+// The API server would refuse it.
+func TestAStatusOfBeforeAWriteIsNotWritten(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.program("web", "shop")
+	f.catchUp()
+	must(t, f.syncOnce(t.Context()))
+	id := source.Object{Kind: "Gateway", Namespace: "web", Name: "shop"}
+	before := f.controller.pending[id]
+	if before.do == nil {
+		t.Fatal("there is nothing to write")
+	}
+	for each := range f.controller.pending {
+		f.controller.writes.Add(each)
+	}
+	for f.controller.writes.Len() > 0 {
+		f.controller.processNextWrite(t.Context())
+	}
+	f.controller.pending[id] = before // as if it had been queued meanwhile
+	f.clearActions()
+	f.controller.writes.Add(id)
+	f.controller.processNextWrite(t.Context())
+	f.expectWrites(f.writes())
+	if !f.later[task{id, false}] {
+		t.Error("it is not looked at again")
+	}
+}
