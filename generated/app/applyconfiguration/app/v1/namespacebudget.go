@@ -7,8 +7,8 @@ package v1
 // NamespaceBudgetApplyConfiguration represents a declarative configuration of the NamespaceBudget type for use
 // with apply.
 //
-// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway, and what their requests take
-// at a time. The oldest objects come first. One beyond is not accepted, and does not count. The namespace of the
+// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway, and what their requests
+// take at a time. The oldest objects come first. One beyond is not accepted, and does not count. The namespace of the
 // Gateway has no bounds.
 type NamespaceBudgetApplyConfiguration struct {
 	// How many routes there may be. Empty: 5000.
