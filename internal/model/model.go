@@ -67,8 +67,8 @@ type Settings struct {
 	Shares Shares
 }
 
-// Shares is how much of a proxy the requests of each namespace take at a time: questions that are open, long bodies that
-// a WAF reads, bodies of unknown length that are counted, and copies. Those of the Owner's namespace have no bound.
+// Shares is how much of a proxy the requests of each namespace take at a time: questions that are open, long bodies
+// that a WAF reads, bodies of unknown length that are counted, and copies. Those of the Owner's namespace have no bound.
 type Shares struct {
 	Owner                                string
 	Questions, WAFBodies, Bodies, Copies int32

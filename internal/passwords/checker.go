@@ -22,8 +22,8 @@ const (
 	// keepTime is how long a password that was right need not be hashed again, and maxKept how many there are of those.
 	keepTime = 5 * time.Minute
 	maxKept  = 4096
-	// maxHashing is how many passwords are hashed at a time, and maxWaiting how many wait for it. Namespaces take turns, and in
-	// each its clients.
+	// maxHashing is how many passwords are hashed at a time, and maxWaiting how many wait for it. Namespaces take turns,
+	// and in each its clients.
 	maxHashing, maxWaiting = 2, 64
 )
 

@@ -4,8 +4,8 @@ package v1
 // much of the Gateway as it may.
 const ReasonBudgetExceeded = "BudgetExceeded"
 
-// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway, and what their requests take
-// at a time. The oldest objects come first. One beyond is not accepted, and does not count. The namespace of the
+// NamespaceBudget bounds what the routes and ListenerSets of a namespace have of a Gateway, and what their requests
+// take at a time. The oldest objects come first. One beyond is not accepted, and does not count. The namespace of the
 // Gateway has no bounds.
 //
 // +kubebuilder:validation:MinProperties=1

@@ -63,6 +63,7 @@ func startWAF(t *testing.T, reply func(question string) string) *wafed {
 }
 
 func (w *wafed) serve(t *testing.T, listener net.Listener) {
+	t.Helper()
 	for {
 		conn, err := listener.Accept()
 		if err != nil {

@@ -74,7 +74,8 @@ func TestHostnameOwnership(t *testing.T) {
 	}
 }
 
-// refusedOf returns those objects that are not accepted because of their hostnames or a budget. Nothing is served of them.
+// refusedOf returns those objects that are not accepted because of their hostnames or a budget. Nothing is served of
+// them.
 func (w *world) refusedOf(t *testing.T, objects []string) []string {
 	t.Helper()
 	w.addGateway()

@@ -57,6 +57,7 @@ type hostile struct {
 }
 
 func newHostile(t *testing.T, s *site) *hostile {
+	t.Helper()
 	return &hostile{t: t, site: s, seed: testtier.Seed(t), answered: map[int]int{}}
 }
 

@@ -236,6 +236,7 @@ func (s *site) run(t *testing.T, long time.Duration) (took []time.Duration) {
 
 // onboard makes new hosts of a team, one after the other, until ctx ends.
 func (s *site) onboard(ctx context.Context, t *testing.T) {
+	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for i := 0; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("new-%d", i)

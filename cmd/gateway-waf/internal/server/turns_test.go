@@ -26,6 +26,7 @@ func TestTurnsOfClients(t *testing.T) {
 }
 
 func testTurns(t *testing.T, greedy func(i int) string) {
+	t.Helper()
 	s := New(func(waf.Settings, *engine.Request) (engine.Verdict, error) {
 		time.Sleep(time.Second)
 		return engine.Verdict{}, nil
