@@ -169,8 +169,8 @@ func TestTryBuildsWhatRulesNeed(t *testing.T) {
 	}
 }
 
-// TestRelease makes a release of programs that are none, and verifies it as a stranger does: it is signed, another build
-// makes the same, and a changed byte of any file is refused by the file's name.
+// TestRelease makes a release of programs that are none, and verifies it as a stranger does: it is signed, another
+// build makes the same, and a changed byte of any file is refused by the file's name.
 func TestRelease(t *testing.T) {
 	real, err := exec.LookPath("go")
 	if err != nil {
