@@ -7,8 +7,8 @@ import (
 	"gateway/internal/model"
 )
 
-// hostnamesByKind are the hostnames of routes at a listener, a set for each kind of routes. An HTTPRoute and a GRPCRoute
-// never share a hostname.
+// hostnamesByKind are the hostnames of routes at a listener, a set for each kind. An HTTPRoute and a GRPCRoute never
+// share a hostname.
 type hostnamesByKind []*hostnameSet
 
 func (h *hostnamesByKind) add(r *route, l *listener) {
