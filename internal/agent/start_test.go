@@ -91,7 +91,7 @@ func (s *site) makeObjects(hosts int) {
 	}}
 	own.OwnerReferences = []metav1.OwnerReference{{APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: gatewayN, Controller: ptr.To(true)}}
 	s.send(resourceOwn, ownscheme.Codecs, appv1.SchemeGroupVersion, own)
-	s.send(resourceGateways, routesscheme.Codecs, gatewayv1.GroupVersion, &gatewayv1.Gateway{
+	s.send(resourceGateways, routesscheme.Codecs, schema.GroupVersion(gatewayv1.GroupVersion), &gatewayv1.Gateway{
 		ObjectMeta: s.meta("Gateway", namespace, gatewayN), Spec: gatewayv1.GatewaySpec{
 			GatewayClassName: "ours", Listeners: []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
 			AllowedListeners: &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)}},
@@ -155,13 +155,13 @@ func (s *site) sendSet(first, hosts int) {
 			Conditions: conditions("Accepted", "Programmed", "ResolvedRefs", "Conflicted"),
 		})
 	}
-	s.send("listenersets", routesscheme.Codecs, gatewayv1.GroupVersion, set)
+	s.send("listenersets", routesscheme.Codecs, schema.GroupVersion(gatewayv1.GroupVersion), set)
 }
 
 func (s *site) sendRoute(i int) {
 	group, set := ptr.To(gatewayv1.Group(gatewayv1.GroupName)), ptr.To(gatewayv1.Kind("ListenerSet"))
 	ref := gatewayv1.ParentReference{Group: group, Kind: set, Name: gatewayv1.ObjectName(setOf(i)), SectionName: ptr.To(gatewayv1.SectionName(hostOf(i)))}
-	s.send("httproutes", routesscheme.Codecs, gatewayv1.GroupVersion, &gatewayv1.HTTPRoute{
+	s.send("httproutes", routesscheme.Codecs, schema.GroupVersion(gatewayv1.GroupVersion), &gatewayv1.HTTPRoute{
 		ObjectMeta: s.meta("HTTPRoute", teamOf(i), hostOf(i)),
 		Spec: gatewayv1.HTTPRouteSpec{
 			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{ref}},
