@@ -166,7 +166,11 @@ func (s *store) write(id string, config ir.Config, load []byte, whole, proven bo
 // makeDir makes the directory of a configuration, of the spare one if that is of use.
 func (s *store) makeDir(id string, whole bool) error {
 	if whole {
-		s.files, s.config = map[string]*storedFile{}, ir.Config{}
+		s.files, s.config, s.spare = map[string]*storedFile{}, ir.Config{}, false
+		// It may have files that are not in use any more, and takes room on the disk.
+		if err := os.RemoveAll(s.dir(spareName)); err != nil {
+			return fmt.Errorf("failed to remove the spare directory: %w", err)
+		}
 	} else if s.spare {
 		s.spare = false
 		if err := os.Rename(s.dir(spareName), s.dir(id)); err != nil {
@@ -280,8 +284,8 @@ func (s *store) prune(keep string) error {
 			continue
 		}
 		if name == s.previous && keep == s.newest && s.files != nil {
-			s.spare = true
 			err = os.Rename(s.dir(name), s.dir(spareName))
+			s.spare = err == nil
 		} else {
 			err = os.RemoveAll(s.dir(name))
 		}

@@ -143,6 +143,24 @@ func TestPatchedFiles(t *testing.T) {
 	}
 }
 
+// TestAFileThatIsGone is in no later directory, so that the mark of what HAProxy has run is right.
+func TestAFileThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
+	for i, names := range [][]string{{ir.HostsFile, ir.HSTSFile}, {ir.HostsFile, ir.HSTSFile}, {ir.HostsFile}, {ir.HostsFile}} {
+		id, config := s.nextID(), ir.Config{Maps: map[string]tree.Map[string]{}}
+		for _, name := range names {
+			config.Maps[name] = tree.Of(map[string]string{"key": fmt.Sprint(i)})
+		}
+		mustDo(t, s.write(id, config, []byte(id), false, true))
+		mustDo(t, s.point(id))
+		mustDo(t, s.prune(id))
+		if found, proven, err := (&store{current: s.current}).open(); found != id || !proven || err != nil {
+			t.Errorf("%d: the next agent finds %q, %t, %v", i, found, proven, err)
+		}
+	}
+}
+
 // patched returns a configuration after a random change.
 func patched(n func(int) int, config ir.Config, text func() string) ir.Config {
 	key := fmt.Sprint("key-", n(30))
