@@ -165,8 +165,8 @@ func TestNothingWaitsUntilRun(t *testing.T) {
 	})
 }
 
-// TestAReportOfVersionsAloneIsNoWork: after each edit of a route, each pod reports a later version. Nothing of a Gateway
-// of our own depends on it.
+// TestAReportOfVersionsAloneIsNoWork: after each edit of a route, each pod reports a later version. Nothing of a
+// Gateway of our own depends on it.
 func TestAReportOfVersionsAloneIsNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

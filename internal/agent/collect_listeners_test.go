@@ -14,8 +14,8 @@ import (
 	"gateway/internal/testtier"
 )
 
-// TestChangedListenersHaveWhatAllHave: after random edits of listeners and Secrets, certificates, problems and the files
-// of HAProxy are the same as if nothing had been there before.
+// TestChangedListenersHaveWhatAllHave: after random edits of listeners and Secrets, certificates, problems and the
+// files of HAProxy are the same as if nothing had been there before.
 func TestChangedListenersHaveWhatAllHave(t *testing.T) {
 	t.Parallel()
 	r := testtier.Rand(t)

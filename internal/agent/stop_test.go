@@ -69,8 +69,11 @@ func TestALoadBalancerThatNoticesLate(t *testing.T) {
 	}
 	_, err = io.WriteString(unfinished, "Host: x\r\n\r\n")
 	leaving.must(err)
-	if response, err := http.ReadResponse(bufio.NewReader(unfinished), nil); err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("a request that was under way: %v, %v", response, err)
+	response, err := http.ReadResponse(bufio.NewReader(unfinished), nil)
+	leaving.must(err)
+	defer response.Body.Close() //nolint:errcheck // the connection is closed, too
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("a request that was under way: %s", response.Status)
 	}
 	if client.moved == 0 {
 		t.Error("no connection was closed after its answer")
@@ -89,6 +92,7 @@ func TestAnUpgradeWhileThePodIsToStop(t *testing.T) {
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)
 	s.must(err)
+	defer response.Body.Close() //nolint:errcheck // the connection is closed, too
 	if got := response.Header.Get("Connection"); response.StatusCode != http.StatusSwitchingProtocols || got != "upgrade" {
 		t.Fatalf("the answer is %d with Connection: %s", response.StatusCode, got)
 	}

@@ -68,7 +68,7 @@ type Settings struct {
 }
 
 // Shares is how much of a proxy the requests of each namespace take at a time: questions that are open, long bodies
-// that a WAF reads, bodies of unknown length that are counted, and copies. Those of the Owner's namespace have no bound.
+// that a WAF reads, bodies of unknown length that are counted, and copies. The Owner's namespace has no bound.
 type Shares struct {
 	Owner                                string
 	Questions, WAFBodies, Bodies, Copies int32

@@ -40,7 +40,8 @@ const (
 	// HAProxyContainer is the container of a proxy pod that logs requests.
 	HAProxyContainer = "haproxy"
 
-	// HealthPort is where the agent answers /startupz, /servingz, /readyz, /healthz, /metrics and, within the pod, /proxy-config.
+	// HealthPort is where the agent answers /startupz, /servingz, /readyz, /healthz, /metrics and, within the pod,
+	// /proxy-config.
 	HealthPort = 8405
 
 	// ResourceFilters is a resource of our own group that routes of the Gateway API use.

@@ -8,8 +8,8 @@ import (
 	"gateway/internal/model"
 )
 
-// TestAnEditLooksAtItsListeners: of ten thousand listeners, an edit looks up those that it changes, and one of something
-// else none. Others that are equal, but were made anew, are compared once.
+// TestAnEditLooksAtItsListeners: of ten thousand listeners, an edit looks up those that it changes, and one of
+// something else none. Others that are equal, but were made anew, are compared once.
 func TestAnEditLooksAtItsListeners(t *testing.T) {
 	made := func() (all []model.Listener) {
 		for i := range 10_000 {
