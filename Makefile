@@ -161,7 +161,7 @@ reproducible: ## Make a release and verify it, which makes it again; change its 
 	hack/reproducible.sh
 
 .PHONY: bench
-bench: ## Run the benchmarks; BENCH=go, dataplane, propagation, routes, namespaces, hosts, ingresses, memory, control or peers for one of them
+bench: ## Run the benchmarks; BENCH=go, dataplane, waf, propagation, routes, namespaces, hosts, ingresses, memory, control or peers for one of them
 	hack/bench.sh $(BENCH)
 
 .PHONY: prove

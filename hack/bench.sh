@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, routes, namespaces, hosts, ingresses,
-# memory, control, peers. They print tables in Markdown. What one of them starts is gone when it ends; nothing needs the node.
+# Runs all benchmarks, or those whose names are given: go, dataplane, waf, propagation, routes, namespaces, hosts,
+# ingresses, memory, control, peers. They print tables in Markdown. What one of them starts is gone when it ends;
+# nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go dataplane propagation routes namespaces hosts ingresses memory control peers)
+steps=(go dataplane waf propagation routes namespaces hosts ingresses memory control peers)
 
 # The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
@@ -21,6 +22,15 @@ step_dataplane() {
     need nginx nginx
     need caddy caddy
     (cd test && go run ./bench/dataplane)
+}
+
+# What the filter WAF costs, beside nginx with ModSecurity and the same rules. That nginx is Debian's, in the cache.
+step_waf() {
+    local dir
+    dir=$(cached modsecurity)
+    [[ -d $dir ]] || fetch_debian "$dir" libnginx-mod-http-modsecurity forky || fail "there is no ModSecurity in a Debian archive"
+    with_libraries "$dir" nginx "-g 'load_module $dir/usr/lib/nginx/modules/ngx_http_modsecurity_module.so;'"
+    (cd test && PATH=$dir/bin:$PATH go run ./bench/dataplane -waf -connections=1 -rounds=12 -requests=60 -warmup=10)
 }
 
 # From a change to the first request that is answered by it, and what of it is the API server's. ROUTES:CHANGES

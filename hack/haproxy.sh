@@ -23,13 +23,6 @@ done
 fetch_debian "$dir" "haproxy=$version.*" experimental forky ||
     fail "there is no HAProxy $version on the PATH, and none in a Debian archive: install it"
 
-# It needs a newer C library than the machine's, so it is started by the loader of that.
-libraries=$(dirname "$(find "$dir" -name libc.so.6)")
-mkdir -p "$dir/bin"
-cat >"$dir/bin/haproxy" <<END
-#!/bin/sh
-exec $libraries/ld-linux-*.so.* --argv0 $dir/bin/haproxy --library-path $libraries $dir/usr/sbin/haproxy "\$@"
-END
-chmod +x "$dir/bin/haproxy"
+with_libraries "$dir" haproxy
 usable "$dir/bin/haproxy" || fail "Debian's HAProxy $version does not run here: install one that does"
 echo "$dir/bin"

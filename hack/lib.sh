@@ -142,6 +142,19 @@ fetch_debian() {
     return $ok
 }
 
+# with_libraries DIR PROGRAM [ARGUMENTS]: makes DIR/bin/PROGRAM, which starts what fetch_debian has unpacked. That needs a
+# newer C library than the machine's, so it is started by the loader of its own.
+with_libraries() {
+    local dir=$1 libraries
+    libraries=$(dirname "$(find "$dir" -name libc.so.6)")
+    mkdir -p "$dir/bin"
+    cat >"$dir/bin/$2" <<END
+#!/bin/sh
+exec $libraries/ld-linux-*.so.* --argv0 $dir/bin/$2 --library-path $libraries $dir/usr/sbin/$2 ${3:-} "\$@"
+END
+    chmod +x "$dir/bin/$2"
+}
+
 # need_go puts a Go that can build the project on the PATH. Go 1.21 and newer fetch the version that go.mod asks for by
 # themselves. Where there is none, Debian's next one comes into the cache.
 need_go() {

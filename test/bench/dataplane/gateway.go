@@ -135,7 +135,7 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 	if err != nil {
 		return nil, err
 	}
-	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "pairs"), UsersSocket: filepath.Join(dir, "users.sock")}
+	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "pairs"), UsersSocket: filepath.Join(dir, "users.sock"), WAFSocket: filepath.Join(dir, "waf.sock")}
 	in.Bind = render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
 	files := render.Render(in).AllFiles()
 	// Limits are for as many pods as there may be.
@@ -163,15 +163,22 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 			return nil, err
 		}
 	}
-	proxy, port := pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port)
-	if in.Table.Uses.SecretFiles.Len() == 0 {
-		return start(port, proxy)
+	var programs []*exec.Cmd
+	if in.Table.Uses.SecretFiles.Len() > 0 {
+		keys, err := keysProgram(dir, in.Paths)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, keys)
 	}
-	keys, err := keysProgram(dir, in.Paths)
-	if err != nil {
-		return nil, err
+	if files[ir.WAFFile] != nil {
+		waf, err := wafProgram(dir, in.Paths)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, waf)
 	}
-	return start(port, keys, proxy)
+	return start(int(in.Table.Listeners[0].Port), append(programs, pinned("haproxy", "-db", "-f", file))...)
 }
 
 // discard takes what HAProxy sends to a socket, as the agent would.

@@ -36,10 +36,15 @@ type request struct {
 	host, path string
 	headers    []string
 	body       string
+	// complete reports whether headers are all that it has.
+	complete bool
 }
 
 // lines are the headers, of which one of a request replaces the usual one.
 func (r request) lines() []string {
+	if r.complete {
+		return r.headers
+	}
 	var all []string
 	for _, line := range usual {
 		name, _, _ := strings.Cut(line, ":")

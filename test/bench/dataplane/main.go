@@ -23,6 +23,7 @@ type options struct {
 	rounds, requests, warmup, connections int
 	every                                 time.Duration
 	only                                  string
+	waf                                   bool
 	edits                                 []string
 }
 
@@ -34,6 +35,7 @@ func main() {
 	flag.IntVar(&o.connections, "connections", 16, "how many connections the clients keep open to each proxy")
 	flag.DurationVar(&o.every, "every", 0, "send a request each `duration`, not as many as are answered")
 	flag.StringVar(&o.only, "only", "", "measure only subjects whose names match this `regular expression`")
+	flag.BoolVar(&o.waf, "waf", false, "measure the filter WAF beside ModSecurity, and nothing else")
 	flag.Func("edit", "measure Gateways also after this `sed` script went over haproxy.cfg (may be given several times)", func(script string) error {
 		o.edits = append(o.edits, script)
 		return nil
@@ -102,8 +104,14 @@ func startAll(site *site, o options) ([]*subject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to read -only: %w", err)
 	}
+	all := subjects(o.edits)
+	if o.waf {
+		if all, err = wafSubjects(); err != nil {
+			return nil, err
+		}
+	}
 	var started []*subject
-	for _, s := range subjects(o.edits) {
+	for _, s := range all {
 		if !only.MatchString(s.name) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -27,6 +28,8 @@ var (
 	longAnswer   = answerOf(longText(), "no-store")
 	cachedAnswer = answerOf(body, "max-age=60")
 	emptyAnswer  = answerOf("", "no-store")
+
+	lengthHeader = []byte("Content-Length:")
 )
 
 func answerOf(body, cacheControl string) []byte {
@@ -96,11 +99,11 @@ func (s *site) accept(listener net.Listener) {
 	}
 }
 
-// serve answers requests without bodies, and POSTs with one in chunks, until the other side closes.
+// serve answers requests without bodies, and POSTs with one of a length or in chunks, until the other side closes.
 func serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	reader := bufio.NewReader(conn)
-	next, hasBody := answer, false
+	next, hasBody, length := answer, false, 0
 	for {
 		line, err := reader.ReadSlice('\n')
 		if err != nil {
@@ -115,13 +118,19 @@ func serve(conn net.Conn) {
 			next = cachedAnswer
 		case bytes.HasPrefix(line, []byte("POST ")):
 			hasBody = true
+		case len(line) > len(lengthHeader) && bytes.EqualFold(line[:len(lengthHeader)], lengthHeader):
+			length, _ = strconv.Atoi(string(bytes.TrimSpace(line[len(lengthHeader):])))
+			hasBody = false
 		case hasBody && bytes.Equal(line, []byte("\r\n")):
 			hasBody = false // An empty line is the end of the last chunk, too.
 		case bytes.Equal(line, []byte("\r\n")):
+			if _, err := reader.Discard(length); err != nil {
+				return
+			}
 			if _, err := conn.Write(next); err != nil {
 				return
 			}
-			next = answer
+			next, length = answer, 0
 		}
 	}
 }

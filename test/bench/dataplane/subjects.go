@@ -14,6 +14,8 @@ type subject struct {
 	proxy    proxy
 	protocol protocol
 	requests []request
+	// refuses reports whether it has to refuse an attack.
+	refuses bool
 
 	process *process
 	load    *load
@@ -155,6 +157,9 @@ func (s *subject) start(site *site, dir string, o options) error {
 		port = running.ports[1]
 	}
 	s.load = newLoad(s.protocol, port, o, s.requests)
+	if s.refuses {
+		return s.checkAttack()
+	}
 	return nil
 }
 
