@@ -239,6 +239,9 @@ func (x *Index) ChangeNamespace(name string, of labels.Set) {
 		delete(all, name)
 	}
 	x.Namespaces = all
+	for _, plane := range x.planes {
+		delete(plane.ownership.patterns, name)
+	}
 	if !slices.EqualFunc(before, selected(), func(a, b labels.Set) bool { return maps.Equal(a, b) }) {
 		x.touched[Object{kindNamespace, "", name}] = true
 	}

@@ -163,7 +163,10 @@ func TestSetsChangeOneByOne(t *testing.T) { //nolint:funlen // one story
 				w.objects.Hostnames = &appv1.AllowedHostnames{Ownership: appv1.HostnameOwnershipFirst}
 			}
 			if n == 4 {
-				w.objects.Hostnames = &appv1.AllowedHostnames{Rules: []appv1.HostnameRule{{Hostnames: []appv1.HostnamePattern{"*.example.com"}}}}
+				w.objects.Hostnames = &appv1.AllowedHostnames{Rules: []appv1.HostnameRule{{
+					Hostnames:  []appv1.HostnamePattern{"*.example.com"},
+					Namespaces: &appv1.HostnameNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}},
+				}}}
 			}
 			other := w.objects.Gateways[0].DeepCopy()
 			other.Name = "other"
