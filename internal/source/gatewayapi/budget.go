@@ -51,13 +51,10 @@ func amountOf(r *route) *amounts {
 				a.expressions++
 			}
 			for _, condition := range match.Headers {
-				if a.headerNames == nil {
-					a.headerNames = map[string]int{}
-				}
-				a.headerNames[condition.Name]++
+				a.name(condition.Name)
 			}
 			for _, condition := range match.Query {
-				a.headerNames["?"+condition.Name]++
+				a.name("?" + condition.Name)
 			}
 			for _, condition := range slices.Concat(match.Headers, match.Query) {
 				if condition.Regex {
@@ -67,6 +64,14 @@ func amountOf(r *route) *amounts {
 		}
 	}
 	return a
+}
+
+// name counts a name of a header or parameter.
+func (a *amounts) name(name string) {
+	if a.headerNames == nil {
+		a.headerNames = map[string]int{}
+	}
+	a.headerNames[name]++
 }
 
 // take gives a namespace what it wants more of, or tells why not; "": it has it.
