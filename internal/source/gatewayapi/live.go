@@ -66,6 +66,9 @@ func (t *translator) needsAt(a *attachment, r *route) Needs {
 		all.Labels = t.selectedLabels(p, r.GetNamespace())
 	}
 	all.Uses = slices.Clip(r.uses)
+	if slices.ContainsFunc(r.members, func(m *member) bool { return m.plane == p && m.passthrough }) {
+		return all // policies for TLS are for what others send to its Services
+	}
 	for _, backend := range r.backends {
 		for _, c := range p.choices[backend].all() {
 			if id := policyID(c.policy); id.Kind == kindTLSPolicy && c.conflict == "" {
