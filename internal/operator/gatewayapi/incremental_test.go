@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,8 +38,25 @@ var variants = []struct {
 		"spec: {replicas: 2}",
 		"spec: {filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: api, port: 80}}}]}",
 		"spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}",
+		"spec: {namespaceBudget: {routes: 1, rules: 2, headerNames: 1}}",
+		"spec: {allowedHostnames: {rules: [{hostnames: ['a.io', '*.a.io'], namespaces: {selector: {matchLabels: {tier: gold}}}}, {hostnames: ['dear.io'], namespaces: {names: [team]}}]}}",
+		"spec: {allowedHostnames: {rules: [{hostnames: ['*.a.io'], namespaces: {names: [web]}}, {hostnames: ['a.io'], namespaces: {selector: {matchLabels: {team: edge}}}}]}}",
+		"spec: {allowedHostnames: {ownership: FirstComeFirstServed}}",
+		"spec: {allowedHostnames: {ownership: FirstComeFirstServed, rules: [{hostnames: ['*.a.io', '{label:tier}.io']}, {hostnames: ['*'], namespaces: {selector: {matchExpressions: [{key: team, operator: Exists}]}}}]}}",
+		"spec: {namespaceBudget: {routes: 2, expressions: 2, headerNames: 1, listeners: 1, certificates: 1}}",
 	}},
-	{"apiVersion: v1\nkind: Namespace\nmetadata:", []string{"  {name: team}", "  {name: team, labels: {team: edge}}"}},
+	{"apiVersion: v1\nkind: Namespace\nmetadata:", []string{
+		"  {name: team}", "  {name: team, labels: {team: edge}}", "  {name: team, labels: {team: edge, tier: gold}}", "  {name: team, labels: {team: other, tier: gold}}",
+	}},
+	{"apiVersion: v1\nkind: Namespace\nmetadata:", []string{"  {name: web}", "  {name: web, labels: {team: edge}}", "  {name: web, labels: {tier: gold}}"}},
+	{grants + "{namespace: web, name: secrets}", []string{
+		"spec: {from: [{group: gateway.networking.k8s.io, kind: ListenerSet, namespace: team}], to: [{group: '', kind: Secret}]}",
+		"spec: {from: [{group: gateway.networking.k8s.io, kind: ListenerSet, namespace: team}], to: [{group: '', kind: Secret, name: other}]}",
+		"spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: team}], to: [{group: '', kind: Service, name: api}]}",
+	}},
+	{grants + "{namespace: web, name: more}", []string{
+		"spec: {from: [{group: gateway.networking.k8s.io, kind: ListenerSet, namespace: team}, {group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: team}], to: [{group: '', kind: Secret, name: tls}]}",
+	}},
 	{"apiVersion: v1\nkind: Service\nmetadata: {namespace: web, name: api}", []string{
 		"spec: {ports: [{port: 80}]}", "spec: {ports: [{name: h2, port: 80, appProtocol: kubernetes.io/h2c}]}", "spec: {ports: [{port: 81}]}",
 	}},
@@ -60,6 +78,16 @@ var variants = []struct {
 	{listenerSets + "{namespace: web, name: set}", []string{
 		"spec: {parentRef: {name: shop}, listeners: [{name: more, port: 83, protocol: HTTP}]}",
 		"spec: {parentRef: {name: edge, namespace: team}, listeners: [{name: more, port: 80, protocol: HTTP}]}",
+	}},
+	{listenerSets + "{namespace: team, name: third}", []string{
+		"spec: {parentRef: {name: shop, namespace: web}, listeners: [{name: more, port: 86, protocol: HTTPS, hostname: '*.a.io', allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {tier: gold}}}}, tls: {certificateRefs: [{name: tls, namespace: web}]}}]}",
+		"spec: {parentRef: {name: shop, namespace: web}, listeners: [{name: more, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {team: edge}}}}}, {name: less, port: 80, protocol: HTTP, hostname: a.io}]}",
+		"spec: {parentRef: {name: shop, namespace: web}, listeners: [{name: more, port: 80, protocol: TCP}]}",
+	}},
+	{listenerSets + "{namespace: team, name: second}", []string{
+		"spec: {parentRef: {name: shop, namespace: web}, listeners: [{name: more, port: 83, protocol: HTTP}]}",
+		"spec: {parentRef: {name: shop, namespace: web}, listeners: [{name: more, port: 84, protocol: HTTPS, hostname: '*.a.io', tls: {certificateRefs: [{name: tls}, {namespace: web, name: tls}]}}]}",
+		"spec: {parentRef: {name: edge}, listeners: [{name: more, port: 80, protocol: HTTP, hostname: '*.a.io', allowedRoutes: {namespaces: {from: All}}}, {name: less, port: 80, protocol: HTTP, hostname: b.a.io}]}",
 	}},
 	{listenerSets + "{namespace: team, name: set}", []string{
 		"spec: {parentRef: {name: shop, namespace: web}, listeners: [{name: https, port: 84, protocol: HTTPS, tls: {certificateRefs: [{name: tls}]}}]}",
@@ -127,6 +155,10 @@ var (
 		"spec: {parentRefs: [{group: app.example.com, kind: Gateway, namespace: team, name: edge}]}",
 		dear,
 		"spec: {parentRefs: [{name: gone}]}",
+		"spec: {parentRefs: [{kind: ListenerSet, name: third, namespace: team}, {namespace: web, name: shop, port: 80}], hostnames: [a.io], rules: [{backendRefs: [{namespace: web, name: api, port: 80}, {namespace: team, name: api, port: 80}]}]}",
+		"spec: {parentRefs: [{namespace: web, name: shop}], hostnames: [a.io, '*.a.io'], rules: [{matches: [{queryParams: [{name: two, value: a}]}], backendRefs: [{name: api, port: 80}]}]}",
+		"spec: {parentRefs: [{namespace: web, name: shop}, {namespace: team, name: edge}], rules: [{matches: [{headers: [{name: x-two, value: a}]}], backendRefs: [{name: api, port: 80}]}, {backendRefs: [{namespace: team, name: api, port: 80}]}]}",
+		"spec: {parentRefs: [{kind: ListenerSet, name: second, namespace: team}, {kind: ListenerSet, name: second, namespace: team, sectionName: less}], hostnames: [b.a.io], rules: [{backendRefs: [{name: api, port: 80}]}]}",
 	}
 	// dear is a route whose expressions take so many steps that a host has no more than one of it.
 	dear = "spec: {parentRefs: [{namespace: web, name: shop}], hostnames: [dear.io], rules: [" + strings.Join(dearRules(10), ", ") + "]}"
@@ -215,8 +247,27 @@ func (f *fixture) editAtRandom(random *rand.Rand) string {
 		return "removed " + what
 	}
 	i := random.IntN(len(variant.bodies))
-	f.put(variant.header + "\n" + variant.bodies[i])
+	header := variant.header
+	if born := f.born(*kind, accessor, random); born != "" && strings.HasSuffix(header, "}") && !strings.Contains(header, "creationTimestamp") {
+		header = strings.TrimSuffix(header, "}") + ", creationTimestamp: '" + born + "'}"
+		what += " of " + born
+	}
+	f.put(header + "\n" + variant.bodies[i])
 	return fmt.Sprintf("%s is variant %d", what, i)
+}
+
+// born returns when an object was made, or will be; "": it has no such time.
+func (f *fixture) born(kind schema.GroupVersionKind, object metav1.Object, random *rand.Rand) string {
+	for _, other := range f.list(kind) {
+		if other.GetNamespace() != object.GetNamespace() || other.GetName() != object.GetName() {
+			continue
+		}
+		if made := other.GetCreationTimestamp(); !made.IsZero() {
+			return made.UTC().Format(time.RFC3339)
+		}
+		return ""
+	}
+	return fmt.Sprintf("2026-01-%02dT00:00:00Z", 1+random.IntN(28))
 }
 
 // reportAtRandom has a Gateway of our own be Programmed, or not, and its proxy run everything, with a problem or none.
