@@ -55,16 +55,16 @@ func isSleeping(stopDelay time.Duration) func(corev1.Pod) bool {
 }
 
 // awaitEnd waits until none of the pods exists any more.
-func awaitEnd(t *testing.T, pods []corev1.Pod, patience time.Duration) {
+func awaitEnd(t *testing.T, pods []corev1.Pod, timeout time.Duration) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), poll, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(ctx context.Context) (bool, error) {
 		left, err := kube.CoreV1().Pods(pods[0].Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxySelector})
 		return err == nil && !slices.ContainsFunc(left.Items, func(pod corev1.Pod) bool {
 			return slices.ContainsFunc(pods, func(before corev1.Pod) bool { return before.UID == pod.UID })
 		}), nil
 	})
 	if err != nil {
-		t.Fatalf("not within %s: the pods from before have ended: %v", patience, err)
+		t.Fatalf("not within %s: the pods from before have ended: %v", timeout, err)
 	}
 }
 

@@ -29,11 +29,11 @@ import (
 const (
 	// interval is the time between two looks, while changes keep coming. With many routes it is pauseFactor times as long
 	// as a core worked on the look before: the operator uses a fifth of a core at most, however often routes change. The
-	// first looks after a while follow each other at once, as long as their pauses do not add up to more than patience:
+	// first looks after a while follow each other at once, as long as their pauses do not add up to more than burst:
 	// an edit, and the reports of several pods that run it.
 	interval    = 100 * time.Millisecond
 	pauseFactor = 4
-	patience    = 500 * time.Millisecond
+	burst       = 500 * time.Millisecond
 	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 3 * time.Second
@@ -179,7 +179,7 @@ func (c *Controller) Run(ctx context.Context) {
 
 // nextLook returns when to look next after a look that ended now. due is when that was due.
 func nextLook(due, now time.Time, pause time.Duration) time.Time {
-	if earliest := now.Add(-patience); due.Before(earliest) {
+	if earliest := now.Add(-burst); due.Before(earliest) {
 		due = earliest
 	}
 	return due.Add(pause)

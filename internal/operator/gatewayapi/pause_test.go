@@ -13,7 +13,7 @@ func TestLooks(t *testing.T) {
 		want  []time.Duration
 	}{
 		"few objects":  {interval, []time.Duration{0, 0, 0, 0, 0, interval, interval}},
-		"many objects": {3 * time.Second, []time.Duration{3*time.Second - patience, 3 * time.Second, 3 * time.Second}},
+		"many objects": {3 * time.Second, []time.Duration{3*time.Second - burst, 3 * time.Second, 3 * time.Second}},
 	} {
 		var due time.Time
 		now, got := time.Unix(1000, 0), []time.Duration(nil)
