@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Gateway API's conformance suite on the one-node cluster, or that of TEST_KUBECONFIG, which has the images
 # then. This machine must reach the addresses of Services, so it is never on kind. ONLY=NAME,NAME runs some tests. The
-# report is dist/conformance.yaml.
+# report is dist/conformance.yaml, of VERSION or the commit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -41,4 +41,4 @@ hack/kubectl.sh -n gateway-system rollout status deployment/gateway-operator --t
 mkdir -p dist
 say "The suite"
 (cd test && TEST_KUBECONFIG=$KUBECONFIG go test ./nodeconformance -v -count=1 -timeout=60m \
-    -report="$PWD/../dist/conformance.yaml" ${ONLY:+-only="$ONLY"})
+    -ldflags="-X gateway/internal/version.version=${VERSION:-$(git describe --tags --always --dirty)}" -report="$PWD/../dist/conformance.yaml" ${ONLY:+-only="$ONLY"})

@@ -139,8 +139,8 @@ func TestWhatIsInvalidIsNotSentAgain(t *testing.T) {
 	if writes := f.mustSync(); !slices.Contains(writes, write) {
 		t.Errorf("what differs is not sent, only %q", writes)
 	}
-	if len(f.controller.invalid) > 0 {
-		t.Errorf("remembered is %v", f.controller.invalid)
+	if len(f.controller.futile) > 0 {
+		t.Errorf("remembered is %v", f.controller.futile)
 	}
 }
 

@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"strings"
 	"sync"
@@ -97,10 +96,10 @@ type Controller struct {
 	// quiet are the objects whose status has to be looked at with the next sync.
 	quiet map[source.Object]bool
 	// pending are the statuses to write, and written the versions that were, of objects that the caches may have older.
-	// invalid are the digests of what the API server refused: it is not sent again.
+	// futile are those that are not sent again.
 	pending map[source.Object]write
 	written map[source.Object]written
-	invalid map[source.Object][sha256.Size]byte
+	futile  map[source.Object]futile
 	// arrived are the newest generations of objects that were not looked at yet.
 	arrived map[source.Object]arrival
 
@@ -133,7 +132,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			workqueue.NewTypedItemExponentialFailureRateLimiter[source.Object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{}, quiet: map[source.Object]bool{},
 		pending: map[source.Object]write{}, written: map[source.Object]written{},
-		invalid: map[source.Object][sha256.Size]byte{}, arrived: map[source.Object]arrival{},
+		futile: map[source.Object]futile{}, arrived: map[source.Object]arrival{},
 		applied: map[types.NamespacedName]applied{}, refused: map[types.NamespacedName]refusal{},
 		left: map[types.NamespacedName]map[leftOut]bool{}, versions: map[source.Object]*version{},
 		faults: map[types.UID]fault{}, pause: interval,

@@ -21,6 +21,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/status"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -307,4 +308,17 @@ func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddr
 		addresses = append(addresses, gatewayv1.GatewayStatusAddress{Type: ptr.To(gatewayv1.AddressType(address.Type)), Value: address.Value})
 	}
 	return addresses
+}
+
+// ClusterIPs are those of the Service of our Gateway.
+func (o *observed) ClusterIPs(parent source.Parent) []string {
+	own := o.own[parent]
+	if own == nil {
+		return nil
+	}
+	service, _ := o.service(own.Namespace, proxypod.ChildName(own.Name))
+	if service == nil || !metav1.IsControlledBy(service, own) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(service.Spec.ClusterIPs), func(ip string) bool { return ip == corev1.ClusterIPNone })
 }

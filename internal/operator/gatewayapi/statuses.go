@@ -43,6 +43,17 @@ func digestOf(object metav1.Object) [sha256.Size]byte {
 	return sha256.Sum256(changing.ReplaceAll(content, nil))
 }
 
+// futile is a status that the API server refused, or took without a change of this version of the object; "": of any.
+type futile struct {
+	digest          [sha256.Size]byte
+	resourceVersion string
+}
+
+// isSame reports whether writing a status would be futile again.
+func (f futile) isSame(object metav1.Object) bool {
+	return (f.resourceVersion == "" || f.resourceVersion == object.GetResourceVersion()) && f.digest == digestOf(object)
+}
+
 // written is the resourceVersion of an object whose status was written.
 type written struct {
 	uid             types.UID
@@ -161,12 +172,12 @@ func update[T metav1.Object](c *Controller, id source.Object, updated T, changed
 		return
 	}
 	delete(c.written, id)
-	refused, wasRefused := c.invalid[id]
-	if !changed || wasRefused && refused == digestOf(updated) {
+	last, known := c.futile[id]
+	if !changed || known && last.isSame(updated) {
 		delete(c.pending, id)
 		return
 	}
-	delete(c.invalid, id)
+	delete(c.futile, id)
 	c.pending[id] = write{updated, func(ctx context.Context) (written, error) {
 		made, err := client.UpdateStatus(ctx, updated, metav1.UpdateOptions{FieldManager: fieldManager})
 		if err != nil {
@@ -212,6 +223,9 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 		c.writes.Forget(id)
 		c.mu.Lock()
 		c.written[id] = made
+		if made.resourceVersion == next.object.GetResourceVersion() { // the CRD does not have the field that differs
+			c.futile[id] = futile{digestOf(next.object), made.resourceVersion}
+		}
 		c.mu.Unlock()
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
 		// It changed or went meanwhile. What it is by now has been seen, or will be.
@@ -219,7 +233,7 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	case apierrors.IsInvalid(err):
 		logging.Errorf("The status of %s %s/%s stays as it is: %v", id.Kind, id.Namespace, id.Name, err)
 		c.mu.Lock()
-		c.invalid[id] = digestOf(next.object)
+		c.futile[id] = futile{digest: digestOf(next.object)}
 		c.mu.Unlock()
 	default:
 		logging.Errorf("Trying again later: %v", fmt.Errorf("failed to write the status of %s %s/%s: %w", id.Kind, id.Namespace, id.Name, err))
@@ -267,7 +281,10 @@ func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Conditio
 func setGateway(status *gatewayv1.GatewayStatus, wanted gatewayv1.GatewayStatus, now metav1.Time) {
 	status.Addresses, status.AttachedListenerSets = wanted.Addresses, wanted.AttachedListenerSets
 	merge(&status.Conditions, wanted.Conditions, now)
-	for _, kind := range []string{string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), appv1.ConditionShadow} {
+	for _, kind := range []string{
+		string(gatewayv1.GatewayConditionAddressesAssigned), string(gatewayv1.GatewayConditionInsecureFrontendValidationMode),
+		appv1.ConditionShadow,
+	} {
 		if meta.FindStatusCondition(wanted.Conditions, kind) == nil {
 			meta.RemoveStatusCondition(&status.Conditions, kind)
 		}

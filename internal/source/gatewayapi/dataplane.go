@@ -172,7 +172,7 @@ func (r *Result) DataPlanes() []DataPlane {
 		if name := plane.to.BackendCertificate; name != "" {
 			spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: name}
 		}
-		if len(spec.Listeners) == 0 || plane.refused.reason() != "" || len(plane.addresses) > 1 {
+		if len(spec.Listeners) == 0 || plane.refused.reason() != "" || len(plane.addresses) > 1 || plane.isUnreachable {
 			spec = nil
 		}
 		infrastructure := or(plane.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})

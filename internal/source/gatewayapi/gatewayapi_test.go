@@ -163,6 +163,7 @@ func (allLive) Unreadable(gatewayapi.Parent, string) string                 { re
 func (allLive) Addresses(gatewayapi.Parent) []gatewayv1.GatewayStatusAddress {
 	return []gatewayv1.GatewayStatusAddress{{Value: "192.0.2.1"}}
 }
+func (allLive) ClusterIPs(gatewayapi.Parent) []string { return []string{"10.96.0.1"} }
 
 // describeDataPlanes writes down what has to be there for the Gateways, and what their pods have to watch and mount.
 func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
@@ -335,6 +336,9 @@ func plain(value any) string {
 	return "{" + strings.Join(parts, " ") + "}"
 }
 
+// usual matches conditions of what has nothing wrong with it.
+var usual = regexp.MustCompile(` Conflicted=False\(NoConflicts\)| AddressesAssigned=True(@[0-9]+)?`)
+
 func conditions(all []metav1.Condition) string {
 	text := ""
 	for _, c := range all {
@@ -349,7 +353,7 @@ func conditions(all []metav1.Condition) string {
 			text += fmt.Sprintf(" %q", c.Message)
 		}
 	}
-	return strings.ReplaceAll(text, " Conflicted=False(NoConflicts)", "")
+	return usual.ReplaceAllString(text, "")
 }
 
 func kinds(all []gatewayv1.RouteGroupKind) string {

@@ -49,22 +49,6 @@ func (t *translator) addGateways() {
 	}
 }
 
-// check notes the fields of a Gateway that cannot be carried out.
-func (p *plane) check() {
-	for _, address := range p.gateway.Spec.Addresses {
-		if kind := or(address.Type, gatewayv1.IPAddressType); kind != gatewayv1.IPAddressType {
-			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: only an IPAddress can be asked for, and not one of type %s", kind)
-		}
-		if address.Routability != gatewayv1.GatewayAddressRoutabilityDefault {
-			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: routability is that of the Service: set service.type of a GatewayConfig, and not routability %s", address.Routability)
-		}
-		if address.Value != "" {
-			p.addresses = append(p.addresses, address.Value)
-			p.own.Service.Address = address.Value
-		}
-	}
-}
-
 // addOwn adds a data plane for each of our own Gateways.
 func (t *translator) addOwn() {
 	for _, gateway := range sorted(t.Own) {

@@ -15,8 +15,9 @@ type Live interface {
 	// Plane reports whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A
 	// data plane without an address is live.
 	Plane(Parent) (live bool, reason, message string)
-	// Addresses are where a data plane can be reached.
+	// Addresses are where a data plane can be reached, and ClusterIPs those of its Service.
 	Addresses(Parent) []gatewayv1.GatewayStatusAddress
+	ClusterIPs(Parent) []string
 	// Missing returns what not all proxies of a data plane run yet of the needs of an object, "" if they run all of it.
 	Missing(plane Parent, needs Needs) string
 	// Unreadable returns why the proxies of a data plane cannot read a namespace, "" if nothing keeps them from it.
@@ -39,10 +40,11 @@ type Needs struct {
 // needs returns what an object needs that refers to no other. conditions are those of its status.
 func needs(kind string, object metav1.Object, conditions []metav1.Condition) Needs {
 	c := meta.FindStatusCondition(conditions, string(gatewayv1.GatewayConditionProgrammed))
+	isAwaiting := c != nil && c.Reason == string(gatewayv1.GatewayReasonAddressNotAssigned) &&
+		meta.FindStatusCondition(conditions, string(gatewayv1.GatewayConditionAddressesAssigned)) == nil
 	return Needs{
-		Object: idOf(kind, object),
-		WasLive: c != nil && c.ObservedGeneration == object.GetGeneration() &&
-			(c.Status == metav1.ConditionTrue || c.Reason == string(gatewayv1.GatewayReasonAddressNotAssigned)),
+		Object:  idOf(kind, object),
+		WasLive: c != nil && c.ObservedGeneration == object.GetGeneration() && (c.Status == metav1.ConditionTrue || isAwaiting),
 	}
 }
 

@@ -261,8 +261,10 @@ type plane struct {
 	to            model.Gateway
 	// routes are those of the model.
 	routes tree.Editor[*model.Route]
-	// addresses are those that the Gateway asks for.
-	addresses []string
+	// addresses are those that the Gateway asks for, but for cluster IPs. isInCluster says that it asks for cluster IPs
+	// alone, and isUnreachable that it asks for nothing that a Service can have.
+	addresses                  []string
+	isInCluster, isUnreachable bool
 	// used are how many routes send requests and connections to Service ports, passed those that send TLS there that is
 	// passed through. stale are the ports whose policies have to be chosen again.
 	used, passed map[model.Backend]int

@@ -1,7 +1,6 @@
 package gatewayapi
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,10 +151,11 @@ func (t *translator) classConditions(class *gatewayv1.GatewayClass) []metav1.Con
 	return []metav1.Condition{condition(gatewayv1.GatewayClassConditionStatusAccepted, class.Generation, accepted)}
 }
 
-// gatewayStatus returns the status of a Gateway without its addresses.
+// gatewayStatus returns the status of a Gateway.
 func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	generation := p.gateway.Generation
-	status := gatewayv1.GatewayStatus{Addresses: t.live.Addresses(p.parent)}
+	assigned := t.assign(p)
+	status := gatewayv1.GatewayStatus{Addresses: assigned.addresses}
 	pending := t.pending(p, needs(kindGateway, p.gateway, p.gateway.Status.Conditions))
 	own := t.parents[p.parent].listeners
 	for _, l := range own {
@@ -172,6 +172,9 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	status.AttachedListenerSets = &sets
 	accepted, programmed := p.accepted(own)
 	status.Conditions = []metav1.Condition{accepted, condition(gatewayv1.GatewayConditionResolvedRefs, generation, p.resolved)}
+	if c, known := assigned.condition(generation); known {
+		status.Conditions = append(status.Conditions, c)
+	}
 	if slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.tls != nil && l.tls.ClientUnverified }) {
 		insecure := condition(gatewayv1.GatewayConditionInsecureFrontendValidationMode, generation, verdict{})
 		insecure.Reason, insecure.Message = string(gatewayv1.GatewayReasonConfigurationChanged), "clients with a certificate that is not valid are let in"
@@ -181,7 +184,7 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 		status.Conditions = append(status.Conditions, inShadow(generation, "filters of all listeners: "+strings.Join(shadow, ", ")))
 	}
 	if programmed.reason() == "" {
-		programmed = p.unusable(status.Addresses, pending)
+		programmed = p.unusable(&assigned, pending)
 	}
 	if pending.reason() == string(gatewayv1.GatewayReasonPending) && !slices.ContainsFunc(p.listeners, (*listener).canBeServed) {
 		programmed.no(gatewayv1.GatewayReasonInvalid, "no listener can be served: see the conditions of the listeners")
@@ -194,20 +197,6 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	}
 	status.Conditions = append(status.Conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, programmed))
 	return status
-}
-
-// unusable returns why a Gateway does not have the address that it asks for.
-func (p *plane) unusable(addresses []gatewayv1.GatewayStatusAddress, pending verdict) (v verdict) {
-	switch {
-	case len(p.addresses) > 1:
-		v.no(gatewayv1.GatewayReasonAddressNotUsable, "addresses: a Gateway can ask for one address, and not for %d", len(p.addresses))
-	case len(p.addresses) == 1 && !slices.ContainsFunc(addresses, func(address gatewayv1.GatewayStatusAddress) bool {
-		return model.SameAddress(address.Value, p.addresses[0])
-	}):
-		v.no(gatewayv1.GatewayReasonAddressNotUsable, "the Service does not have the address %s: %s", p.addresses[0],
-			cmp.Or(pending.message(), "look at its events"))
-	}
-	return v
 }
 
 // accepted returns whether a Gateway is accepted, and why it cannot be programmed. One valid listener is enough.

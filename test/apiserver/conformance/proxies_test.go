@@ -306,6 +306,9 @@ func (s *cluster) Addresses(parent gatewayapi.Parent) []gatewayv1.GatewayStatusA
 // Missing says that all objects are live.
 func (s *cluster) Missing(gatewayapi.Parent, gatewayapi.Needs) string { return "" }
 
+// ClusterIPs are none: there are no Services in front of HAProxy.
+func (s *cluster) ClusterIPs(gatewayapi.Parent) []string { return nil }
+
 // Unreadable says that all namespaces can be read.
 func (s *cluster) Unreadable(gatewayapi.Parent, string) string { return "" }
 

@@ -79,6 +79,7 @@ func TestGatewayAPI(t *testing.T) {
 	t.Run("a BackendPolicy", func(t *testing.T) { testBackendPolicies(t, api, port) })
 	if !testenv.IsOldGatewayAPI() {
 		t.Run("an XTelemetryPolicy", func(t *testing.T) { testTelemetry(t, api) })
+		t.Run("an address in the cluster", func(t *testing.T) { testClusterAddress(t, api) })
 	}
 	t.Run("filters of all listeners", func(t *testing.T) { testListenerFilters(t, api, haproxy, port) })
 	t.Run("an ExternalAuth", func(t *testing.T) { testExternalAuth(t, api, port) })
