@@ -15,6 +15,7 @@ import (
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/logging"
 	"gateway/internal/requestmetrics"
+	"gateway/internal/routing"
 	"gateway/internal/tracing"
 )
 
@@ -113,7 +114,7 @@ func (c *decisionsCollector) CollectWithStability(ch chan<- metrics.Metric) {
 		send := func(metric *metrics.Desc, result string, counts map[string]int64) {
 			for filter, count := range counts {
 				ch <- metrics.NewLazyConstMetric(metric, metrics.CounterValue, float64(count),
-					requestmetrics.NamespaceOf(rule.Route, source.namespace), rule.Route, rule.Rule, filter, result)
+					routing.NamespaceOf(rule.Route, source.namespace), rule.Route, rule.Rule, filter, result)
 			}
 		}
 		send(filterRequests, "allowed", map[string]int64{"": rule.Allowed})

@@ -2,10 +2,11 @@
 package requestmetrics
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"gateway/internal/routing"
 )
 
 const (
@@ -73,19 +74,6 @@ func (c *Collector) SetNamespace(own string) {
 	c.own = own
 }
 
-// NamespaceOf returns the namespace of a route as the access log names it, such as shop/web and GRPCRoute/shop/web. own
-// is the one of a route in the Gateway itself, which has no slash.
-func NamespaceOf(route, own string) string {
-	parts := strings.Split(route, "/")
-	switch {
-	case route == "" || route == "-":
-		return ""
-	case len(parts) == 1:
-		return own
-	}
-	return parts[len(parts)-2]
-}
-
 // Describe is that of a prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, vec := range c.histograms() {
@@ -140,7 +128,7 @@ func observeTraced(histogram prometheus.Observer, value float64, trace []byte) {
 // add adds the series of a request. Where there are too many, it replaces those that are idle, or some of a namespace
 // that has more than its share. Otherwise it returns those that a namespace has for all further routes.
 func (c *Collector) add(key string, r request) *series {
-	namespace := NamespaceOf(string(r.route), c.own)
+	namespace := routing.NamespaceOf(string(r.route), c.own)
 	if len(c.series) >= c.limit && c.cleared != c.collections {
 		c.removeIdle()
 		c.cleared = c.collections

@@ -158,15 +158,6 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestNamespaceOf has the forms of routes in the access log.
-func TestNamespaceOf(t *testing.T) {
-	for route, want := range map[string]string{"": "", "-": "", "web": "own", "shop/web": "shop", "GRPCRoute/shop/web": "shop"} {
-		if got := NamespaceOf(route, "own"); got != want {
-			t.Errorf("%q is of namespace %q, want %q", route, got, want)
-		}
-	}
-}
-
 func BenchmarkLine(b *testing.B) {
 	c, numbers := New(), map[string]*ring.Counter{}
 	line := []byte("443 1 200 12 10 300 5000 - - shop/web 0")

@@ -125,6 +125,19 @@ func (r *Rule) LogName() string {
 	return cmp.Or(r.Route, "-")
 }
 
+// NamespaceOf returns the namespace of a route as the access log names it, such as shop/web and GRPCRoute/shop/web. own
+// is the one of a route in the Gateway itself, which has no slash.
+func NamespaceOf(route, own string) string {
+	parts := strings.Split(route, "/")
+	switch {
+	case route == "" || route == "-":
+		return ""
+	case len(parts) == 1:
+		return own
+	}
+	return parts[len(parts)-2]
+}
+
 // RateLimitScope names the requests that count together for a limit of a rule.
 func (r *Rule) RateLimitScope(limit model.RateLimit) string {
 	if limit.Listener != "" {
