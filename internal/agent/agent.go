@@ -96,6 +96,8 @@ type Agent struct {
 	pods  []peers.Pod
 	// tracer sends spans of sampled requests.
 	tracer *tracing.Exporter
+	// traces answers questions in annotations of routes; nil: there is no API server.
+	traces *routeTraces
 	// wake holds an element when the loop is to come round at once. What is new is in the source, so one element stands
 	// for any number of changes.
 	wake chan struct{}
@@ -155,6 +157,8 @@ func (a *Agent) useAPIServer() {
 		a.wakeUp()
 	})
 	a.watch = newWatcher(a.options)
+	a.traces = newRouteTraces(a.options, a.proxyConfig)
+	a.watch.traced = a.traces.note
 	a.source = a.watch.source()
 }
 
@@ -177,6 +181,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	if a.report != nil {
 		working.Go(func() { a.report.run(ctx) })
+		working.Go(func() { a.traces.run(ctx) })
 	}
 	working.Go(func() { a.tracer.Run(ctx) })
 	working.Go(func() { a.source.Run(ctx, a.changed) })
@@ -262,6 +267,9 @@ func (a *Agent) pass(ctx context.Context) {
 	a.announceStop(ctx)
 	observed := a.observe(ctx, time.Now())
 	a.tracer.Update(a.inputs.table)
+	if a.traces != nil {
+		a.traces.update(a.inputs.table)
+	}
 	if observed {
 		next := a.chooseAction(ctx, time.Now())
 		changed, err := a.act(ctx, next)

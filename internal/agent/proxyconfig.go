@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/netip"
@@ -113,20 +114,28 @@ func (h *configHandler) serveUnderWay(writer http.ResponseWriter, request *http.
 		http.Error(writer, proxyconfig.ParameterOlder+" is no number of seconds", http.StatusBadRequest)
 		return
 	}
-	h.asking.Lock()
-	defer h.asking.Unlock()
-	age := time.Duration(older) * time.Second //nolint:gosec // it has 31 bits
-	requests, err := h.worker.UnderWay(request.Context(), age)
+	requests, err := h.underWay(request.Context(), time.Duration(older)*time.Second) //nolint:gosec // it has 31 bits
 	if err != nil {
 		http.Error(writer, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	old, err := h.master.UnderWay(request.Context(), age)
+	count := min(len(requests), proxyconfig.MaxUnderWay)
+	answerJSON(writer, proxyconfig.UnderWay{Requests: requests[:count], More: len(requests) - count})
+}
+
+// underWay returns the requests that have no full answer yet, the oldest first.
+func (h *configHandler) underWay(ctx context.Context, age time.Duration) ([]proxyconfig.Request, error) {
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	requests, err := h.worker.UnderWay(ctx, age)
+	if err != nil {
+		return nil, err
+	}
+	old, err := h.master.UnderWay(ctx, age)
 	if err != nil {
 		logging.Warningf("%v", err)
 	}
 	requests = append(append([]proxyconfig.Request{}, requests...), old...)
 	slices.SortStableFunc(requests, func(a, b proxyconfig.Request) int { return a.Started.Compare(b.Started) })
-	count := min(len(requests), proxyconfig.MaxUnderWay)
-	answerJSON(writer, proxyconfig.UnderWay{Requests: requests[:count], More: len(requests) - count})
+	return requests, nil
 }

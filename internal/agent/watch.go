@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
@@ -34,6 +35,8 @@ type watcher struct {
 	own     versioned.Interface
 	place   endpoints.Place
 	changed func()
+	// traced takes in objects that may have a question in an annotation.
+	traced func(before, now metav1.Object)
 	// clock tells how long objects wait for RouteFilters.
 	clock clock.WithDelayedExecution
 	ctx   context.Context //nolint:containedctx // that of run, for namespaces that come later
@@ -71,7 +74,7 @@ type watcher struct {
 func newWatcher(options Options) *watcher {
 	w := &watcher{
 		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
-		changed: func() {}, namespaces: map[string]*namespaceShares{}, edited: map[*namespaceShares]bool{}, clock: clock.RealClock{},
+		changed: func() {}, traced: func(_, _ metav1.Object) {}, namespaces: map[string]*namespaceShares{}, edited: map[*namespaceShares]bool{}, clock: clock.RealClock{},
 		watches: map[place]*watched{}, turns: map[string]chan struct{}{},
 	}
 	w.gateways = w.watchOf(resourceOwn, options.Namespace, options.Gateway)

@@ -220,6 +220,7 @@ func (o *watched) set(namespace, name string, now metav1.Object, version uint64)
 	o.version, o.newest = max(o.version, version), max(o.newest, version)
 	if share := o.shares[namespace]; share != nil {
 		share.note(name, before, now, version)
+		o.w.traced(before, now)
 		return differ(before, now)
 	}
 	if (o == o.w.gateways || o == o.w.attachments) && differ(before, now) {
@@ -328,7 +329,7 @@ func strip(object any) metav1.Object {
 	kept := object.(metav1.Object)
 	isNew := kept.GetManagedFields() != nil
 	kept.SetManagedFields(nil)
-	kept.SetAnnotations(nil)
+	kept.SetAnnotations(keepTrace(kept.GetAnnotations()))
 	kept.SetLabels(nil)
 	if status := reflect.ValueOf(object).Elem().FieldByName("Status"); status.IsValid() {
 		status.SetZero()

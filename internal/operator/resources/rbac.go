@@ -23,7 +23,8 @@ func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApply
 }
 
 // DesiredRole is all that the agents may do in the namespace: read their own Gateway and GatewayAttachments, report in
-// GatewayProxies, read Services and EndpointSlices, and read the objects of the Gateway API that belong to the Gateway.
+// GatewayProxies, read Services and EndpointSlices, read the objects of the Gateway API that belong to the Gateway, and
+// tell their authors in Events what they ask.
 // RBAC cannot limit the names of created objects: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's
 // ClusterRole must contain all of these permissions, or the API server does not let it grant them.
 func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
@@ -44,6 +45,9 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 	groups := attachedResources(gateway)
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		role.WithRules(rule(group, groups[group]...).WithVerbs("list", "watch"))
+	}
+	if len(groups) > 0 {
+		role.WithRules(rule("", "events").WithVerbs("create")) // see package routetrace
 	}
 	return role
 }

@@ -18,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
-	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
@@ -100,12 +99,7 @@ func bind(t *testing.T, team string) {
 func attach(t *testing.T, gateway *appv1.Gateway, team string) {
 	t.Helper()
 	ctx := t.Context()
-	manifest, err := os.ReadFile("../../../artifacts/rbac/attached_role.yaml")
-	must(t, err)
-	var role rbacv1.ClusterRole
-	must(t, yaml.Unmarshal(manifest, &role))
-	_, err = server.Kube.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
-	must(t, err)
+	server.Kubectl(t, "apply", "-f", "../../../artifacts/rbac/attached_role.yaml")
 	routes, err := routesclient.NewForConfig(server.Admin)
 	must(t, err)
 	_, err = routes.GatewayV1().HTTPRoutes(team).Create(ctx, &gatewayv1.HTTPRoute{

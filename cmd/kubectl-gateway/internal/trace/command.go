@@ -30,7 +30,11 @@ differ from what "explain" expects. It stops after --timeout.
 Requests under way take the permission to create pods/portforward in the namespace of the Gateway, --next pods/log. Who has
 these sees the requests of all teams.
 
-Exit codes: 3 if a part of the pods could not be asked, or fewer than --next requests ended in time.`
+A team needs neither. With httproute/NAME or grpcroute/NAME in place of a Gateway, it shows the requests under way that go to
+Services of the route's namespace by this route. It takes the permission to patch the route, and to list events.
+
+Exit codes: 3 if a part of the pods could not be asked, or fewer than --next requests ended in time; with a route if no
+pod has answered.`
 
 // maxTimeout bounds how long it goes on.
 const maxTimeout = 10 * time.Minute
@@ -49,9 +53,10 @@ type command struct {
 func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options}
 	cmd := &cobra.Command{
-		Use: "trace NAME", Short: "Show the requests that are under way, or the next ones", Long: long,
+		Use: "trace NAME | httproute/NAME | grpcroute/NAME", Short: "Show the requests that are under way, or the next ones", Long: long,
 		Example: `  kubectl gateway trace shop
   kubectl gateway trace shop --older 30s --route team/web
+  kubectl gateway trace httproute/web -n team
   kubectl gateway trace shop --next 5 --host shop.example.com --path /cart`,
 		Args: cli.ExactlyOneGateway, ValidArgsFunction: options.CompleteGateway,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
@@ -59,7 +64,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	flags := cmd.Flags()
 	flags.DurationVar(&c.older, "older", time.Second, "only requests under way for so long, in whole seconds")
 	flags.IntVar(&c.next, "next", 0, "show so many requests that end from now on instead")
-	flags.DurationVar(&c.timeout, "timeout", time.Minute, "with --next: stop after this time, of 10m at most")
+	flags.DurationVar(&c.timeout, "timeout", time.Minute, "stop after this time, of 10m at most; with a route, of 20s")
 	flags.StringSliceVar(&c.hosts, "host", nil, "only requests for this host, or hosts like *.example.com")
 	flags.StringVar(&c.path, "path", "", "only requests whose path begins with this")
 	flags.StringVar(&c.client, "client", "", "only requests of this address")
@@ -88,6 +93,9 @@ func (c *command) run(ctx context.Context, name string) error {
 	clients, namespace, err := c.Connect()
 	if err != nil {
 		return err
+	}
+	if kind, route, isRoute := strings.Cut(name, "/"); isRoute {
+		return c.showOfRoute(ctx, clients, namespace, kind, route)
 	}
 	site, err := clients.Live(ctx, namespace, name)
 	if err != nil {

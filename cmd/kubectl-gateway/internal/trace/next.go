@@ -26,6 +26,8 @@ type traced struct {
 	Pod  string    `json:"pod"`
 	Time time.Time `json:"time"`
 	logs.Access
+	// Reason is why a filter stopped it, as explain has it; "" if it does not know.
+	Reason string `json:"reason,omitempty"`
 	// Differs is why explain expects something else; "" if it does not.
 	Differs string `json:"differsFromExplain,omitempty"`
 }
@@ -54,7 +56,8 @@ func (c *command) showNext(ctx context.Context, core *corev1client.CoreV1Client,
 				return nil
 			}
 		}
-		one := traced{pod, at.UTC(), a, want.differs(a)}
+		one := traced{Pod: pod, Time: at.UTC(), Access: a}
+		one.Reason, one.Differs = want.compare(a)
 		if all = append(all, one); c.output == "" {
 			c.printTraced(one)
 		}
@@ -88,8 +91,11 @@ func (c *command) printTraced(one traced) {
 	line("client", "%s", a.Client)
 	line("pod", "%s", one.Pod)
 	line("rule", "%s", a.Name())
-	if a.Filter != "" && a.Filter != "-" {
+	if isStopped(a) {
 		line("filter", "%s stopped it", a.Filter)
+	}
+	if one.Reason != "" {
+		line("reason", "%s", one.Reason)
 	}
 	for _, filter := range slices.Sorted(maps.Keys(a.Shadow)) {
 		line("shadow", "%s would have answered %d", filter, a.Shadow[filter])
@@ -115,11 +121,14 @@ func (c *command) printTraced(one traced) {
 	}
 }
 
-// differs returns why explain expects something else of a request; "" if it does not.
-func (e expectation) differs(a logs.Access) string {
+func isStopped(a logs.Access) bool { return a.Filter != "" && a.Filter != "-" }
+
+// compare returns why a filter stopped a request, if explain knows, and why explain expects something else of it; "" if
+// it does not.
+func (e expectation) compare(a logs.Access) (reason, differs string) {
 	var port int32
 	if _, err := fmt.Sscan(a.Port, &port); err != nil || a.Host == "-" || a.Path == "-" || e.site == nil {
-		return ""
+		return "", ""
 	}
 	scheme := "http"
 	if listener := e.table.ListenerFor(port, a.Host); listener != nil && listener.TLS != nil {
@@ -127,7 +136,7 @@ func (e expectation) differs(a logs.Access) string {
 	}
 	expected, err := explain.Of(e.site, e.table, e.refused, fmt.Sprintf("%s://%s:%d%s", scheme, a.Host, port, a.Path), a.Method, a.Client, []string{"User-Agent:" + a.UserAgent})
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	took, expects := strings.TrimPrefix(a.Name(), "GRPCRoute/"), "-"
 	if expected.Route != "" {
@@ -140,11 +149,13 @@ func (e expectation) differs(a logs.Access) string {
 	_, _ = fmt.Sscan(strings.TrimSuffix(strings.SplitN(expected.Answer+" ", " ", 2)[0], ":"), &status) // 0: the backend answers
 	switch {
 	case took == expects && status > 0 && status != a.Status:
-		return fmt.Sprintf("explain expects %s", expected.Answer)
+		return "", fmt.Sprintf("explain expects %s", expected.Answer)
+	case took == expects && status > 0 && isStopped(a):
+		return expected.Answer, ""
 	case took == expects:
-		return ""
+		return "", ""
 	case isPossible:
-		return fmt.Sprintf("without the headers and the query, which the log does not have, explain expects %s", expects)
+		return "", fmt.Sprintf("without the headers and the query, which the log does not have, explain expects %s", expects)
 	}
-	return fmt.Sprintf("explain expects %s: see kubectl gateway proxy-config for what this pod runs", expects)
+	return "", fmt.Sprintf("explain expects %s: see kubectl gateway proxy-config for what this pod runs", expects)
 }

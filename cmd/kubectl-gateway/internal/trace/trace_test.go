@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/internal/proxyconfig"
+	"gateway/internal/routetrace"
 )
 
 var objects = map[string]string{
@@ -24,6 +29,7 @@ spec:
     - {matches: [{path: {value: /cart}, headers: [{name: X-Test, value: "1"}]}], backendRefs: [{name: canary, port: 80}]}
     - {matches: [{path: {value: /cart}}], backendRefs: [{name: cart, port: 80}]}
     - {matches: [{path: {value: /upload}}], backendRefs: [{name: files, port: 80}]}
+    - {matches: [{path: {value: /admin}}], filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}], backendRefs: [{name: cart, port: 80}]}
   - {name: other, hostnames: [other.example.com], rules: [{backendRefs: [{name: cart, port: 80}]}]}
 `,
 	"/apis/app.example.com/v1/namespaces/shop/gatewayattachments": "items: []",
@@ -105,7 +111,7 @@ func TestNext(t *testing.T) {
 			`"route":"web","rule":"%s","backend":"cart_80","server":"10.0.0.1_8080","retries":"0","termination":"--"%s}`, path, rule, more)
 	}
 	server := newServer(t, line("/cart", "1", `,"requestHeaders":{"x-tenant":"a"}`), line("/other", "1", ""), line("/cart/2", "0", `,"shadow":{"JWT":401}`),
-		line("/cart/3", "2", `,"waf":{"score":5}`), `{"msTotal":7,"route":"db","termination":"SC"}`, "[NOTICE] (1) : started")
+		line("/cart/3", "2", `,"waf":{"score":5}`), line("/admin", "3", `,"status":403,"filter":"ClientAddress"`), `{"msTotal":7,"route":"db","termination":"SC"}`, "[NOTICE] (1) : started")
 	run := func(args ...string) clitest.Result {
 		return clitest.Run(t, "", append([]string{"trace", "shop", "-n", "shop", "--server", server}, args...)...)
 	}
@@ -118,6 +124,54 @@ func TestNext(t *testing.T) {
 		t.Errorf("got %s", result.Out)
 	}
 	run("--next", "1", "--path", "/other", "-o", "json", "--timeout", "30s").Want(t, 0, `"differsFromExplain": "explain expects -`)
+	run("--next", "1", "--path", "/admin", "--timeout", "30s").Want(t, 0, "  filter    ClientAddress stopped it\n", "  reason    403: ClientAddress: 192.0.2.1 is in no range that is allowed")
 	run("--next", "1", "--header", "X-Tenant: a", "--timeout", "30s").Want(t, 0, "GET shop.example.com/cart\n")
 	run("--next", "1", "--header", "X-Other: a", "--timeout", "200ms").Want(t, 3, "the access log does not have the header x-other", "0 of 1 requests ended within 200ms")
+}
+
+// TestOfRoute: a team asks by its route, and reads what the pods tell it in Events. It reads nothing else.
+func TestOfRoute(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	asked := map[string]string{}
+	server := clitest.NewServer(t, nil, http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		writer.Header().Set("Content-Type", "application/json")
+		route, isRoute := strings.CutPrefix(request.URL.Path, "/apis/gateway.networking.k8s.io/v1/namespaces/team/")
+		switch {
+		case isRoute && request.Method == http.MethodPatch:
+			var patch metav1.PartialObjectMetadata
+			if err := json.NewDecoder(request.Body).Decode(&patch); err != nil {
+				t.Error(err)
+			}
+			asked[route] = patch.Annotations[routetrace.Annotation]
+			_, _ = fmt.Fprint(writer, `{"metadata":{"name":"web","namespace":"team"}}`)
+		case request.URL.Path == "/api/v1/namespaces/team/events":
+			list := corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}}
+			for pod, id := range map[string]string{"shop-gateway-1": "", "shop-gateway-2": "", "earlier": "other"} {
+				question, err := routetrace.Parse(asked["httproutes/web"])
+				if err != nil || !question.Counts(time.Now()) || question.OlderSeconds != 2 {
+					t.Errorf("the question is %+v: %v", question, err)
+				}
+				answer, _ := json.Marshal(routetrace.Answer{ID: cmp.Or(id, question.ID), Pod: pod, More: len(id), Requests: []routetrace.Request{{Request: proxyconfig.Request{
+					Started: time.Now().Add(-9 * time.Second), Client: "192.0.2.1", Port: 80, Method: "GET", Path: "/" + pod + "\x1b[31m", Backend: "team_cart_80",
+					Server: "10.0.0.1_8080", WaitsFor: proxyconfig.ForEndpoint,
+				}, Rules: []string{"team/web[0]"}}}})
+				list.Items = append(list.Items, corev1.Event{Message: string(answer)}, corev1.Event{Message: "no answer"})
+			}
+			_ = json.NewEncoder(writer).Encode(list)
+		default:
+			t.Errorf("%s %s", request.Method, request.URL)
+			http.Error(writer, "forbidden", http.StatusForbidden)
+		}
+	}))
+	run := func(args ...string) clitest.Result {
+		return clitest.Run(t, "", append([]string{"trace", "-n", "team", "--older", "2s", "--timeout", "500ms", "--server", server}, args...)...)
+	}
+	result := run("httproute/web")
+	result.Want(t, 0, "pods that have answered: 2", `GET :80/shop-gateway-1^[[31m`, "team/web[0]", "endpoint of team_cart_80/10.0.0.1_8080")
+	if strings.Contains(result.Out, "earlier") || asked["httproutes/web"] != "" {
+		t.Errorf("the question stays: %q, or another one's answer counts: %s", asked, result.Out)
+	}
+	run("httproute/web", "--path", "/shop-gateway-2", "-o", "json").Want(t, 0, `"pod": "shop-gateway-2"`)
+	run("tcproute/web").Want(t, 2, "httproute/NAME or grpcroute/NAME")
+	run("httproute/web", "--next", "1").Want(t, 2, "--next and --route need the name of a Gateway")
 }

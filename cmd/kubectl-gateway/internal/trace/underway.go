@@ -14,9 +14,9 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
+	"gateway/internal/routetrace"
 	"gateway/internal/routing"
 )
 
@@ -54,7 +54,7 @@ func (c *command) showUnderWay(ctx context.Context, clients cli.Clients, namespa
 			c.Note("pod %s has %d more, which are younger", pods[i].Name, answer.More)
 		}
 		for _, request := range answer.Requests {
-			one := underWay{pods[i].Name, request, max(now.Sub(request.Started).Seconds(), 0), rulesOf(table, request)}
+			one := underWay{pods[i].Name, request, max(now.Sub(request.Started).Seconds(), 0), routetrace.Names(routetrace.Rules(table, request))}
 			if c.shows(request.Client, request.Host, request.Path, one.Rules) {
 				all = append(all, one)
 			}
@@ -71,23 +71,6 @@ func (c *command) showUnderWay(ctx context.Context, clients cli.Clients, namespa
 		return cli.Nof("%d of %d proxy pods could not be asked: %s", len(failures), len(pods), strings.Join(failures, "; "))
 	}
 	return nil
-}
-
-// rulesOf returns the rules that may have taken a request: by its port, path and method, by the host if it is known,
-// and by the backend if one was chosen.
-func rulesOf(table routing.Table, request proxyconfig.Request) []string {
-	names := []string{}
-	host, _ := routing.NormalizeHost(request.Host)
-	for _, rule := range table.Candidates(routing.Request{Port: request.Port, Host: host, Path: request.Path, Method: request.Method}) {
-		isPossible := request.Backend == "" || slices.ContainsFunc(rule.Targets, func(target routing.Target) bool {
-			name := render.BackendName(target.Backend)
-			return request.Backend == name || strings.HasPrefix(request.Backend, name+".")
-		})
-		if name := fmt.Sprintf("%s[%d]", rule.LogName(), rule.Index); isPossible && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 func (c *command) printUnderWay(all []underWay, prefix string) error {

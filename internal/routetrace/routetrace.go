@@ -1,0 +1,137 @@
+// Package routetrace lets a team see the requests of its own routes that are under way, without rights in the namespace
+// of the Gateway. An annotation of a route asks, and each agent answers by an Event in the namespace of the route. So
+// who may edit the route may ask, and who may read the namespace's Events reads the answer.
+package routetrace
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/proxyconfig"
+	"gateway/internal/routing"
+)
+
+const (
+	// Annotation of an HTTPRoute or a GRPCRoute has a Question.
+	Annotation = appv1.GroupName + "/trace"
+	// Reason of an Event says that its message is an Answer.
+	Reason = "Trace"
+	// MaxTime is how long a question counts at most.
+	MaxTime = time.Minute
+	// MaxRequests bounds an answer, and maxPath the bytes of a path in it.
+	MaxRequests = 20
+	maxPath     = 256
+)
+
+// Question asks for the requests of a route that are under way.
+type Question struct {
+	// ID is that of the answers.
+	ID string `json:"id"`
+	// Until is when nobody waits for answers any more.
+	Until time.Time `json:"until"`
+	// OlderSeconds is the age from which a request counts.
+	OlderSeconds int32 `json:"olderSeconds,omitempty"`
+}
+
+// Answer is what a pod tells.
+type Answer struct {
+	ID  string `json:"id"`
+	Pod string `json:"pod"`
+	// Requests are the oldest ones, and More is how many others there are.
+	Requests []Request `json:"requests"`
+	More     int       `json:"more,omitempty"`
+}
+
+// Request is one that is under way.
+type Request struct {
+	proxyconfig.Request
+	// Rules are those that may have taken it, such as team/web[0].
+	Rules []string `json:"rules"`
+}
+
+// Parse reads the value of an Annotation.
+func Parse(value string) (Question, error) {
+	var q Question
+	decoder := json.NewDecoder(strings.NewReader(value))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&q); err != nil {
+		return q, fmt.Errorf("failed to read it: %w", err)
+	}
+	if q.ID == "" || len(q.ID) > 64 || q.Until.IsZero() || q.OlderSeconds < 0 {
+		return q, errors.New("it has no id of up to 64 bytes, no time, or a negative age")
+	}
+	return q, nil
+}
+
+// Counts reports whether somebody waits for an answer.
+func (q Question) Counts(now time.Time) bool {
+	return now.Before(q.Until) && q.Until.Sub(now) <= MaxTime
+}
+
+// Rules returns the rules that may have taken a request: by its port, path and method, by the host if it is known, and
+// by the backend if one was chosen.
+func Rules(table routing.Table, request proxyconfig.Request) []*routing.Rule {
+	host, _ := routing.NormalizeHost(request.Host)
+	candidates := table.Candidates(routing.Request{Port: request.Port, Host: host, Path: request.Path, Method: request.Method})
+	return slices.DeleteFunc(slices.Clone(candidates), func(rule *routing.Rule) bool {
+		return request.Backend != "" && !slices.ContainsFunc(rule.Targets, func(target routing.Target) bool { return isBackend(target, request.Backend) })
+	})
+}
+
+// isBackend reports whether a section of haproxy.cfg is for the Service of a target.
+func isBackend(target routing.Target, section string) bool {
+	name := render.BackendName(target.Backend)
+	return section == name || strings.HasPrefix(section, name+".")
+}
+
+// Names returns what rules are called, such as team/web[0].
+func Names(rules []*routing.Rule) []string {
+	names := []string{}
+	for _, rule := range rules {
+		if name := fmt.Sprintf("%s[%d]", rule.LogName(), rule.Index); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Has reports whether a table has rules of a route, as the access log names it.
+func Has(table routing.Table, route string) bool {
+	for i := range table.Listeners {
+		for host := range table.Listeners[i].Hosts.Values() {
+			if slices.ContainsFunc(host.Entries, func(entry routing.Entry) bool { return entry.Rule.LogName() == route }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Of returns the requests that belong to a route without doubt: they go to a Service of its namespace, and only rules
+// of that namespace may have taken them. HAProxy does not show which rule took a request, and the table is that of now:
+// so nothing is told of a request that has no backend yet.
+func Of(table routing.Table, namespace, own, route string, all []proxyconfig.Request) []Request {
+	isTheirs := func(of string) bool { return cmp.Or(of, own) == namespace }
+	var found []Request
+	for _, request := range all {
+		rules := Rules(table, request)
+		isOthers := func(rule *routing.Rule) bool {
+			return routing.NamespaceOf(rule.LogName(), own) != namespace || !slices.ContainsFunc(rule.Targets, func(target routing.Target) bool {
+				return isTheirs(target.Backend.Namespace) && isBackend(target, request.Backend)
+			})
+		}
+		isOfRoute := func(rule *routing.Rule) bool { return rule.LogName() == route }
+		if request.Backend != "" && slices.ContainsFunc(rules, isOfRoute) && !slices.ContainsFunc(rules, isOthers) {
+			request.Path = request.Path[:min(len(request.Path), maxPath)]
+			found = append(found, Request{request, Names(rules)})
+		}
+	}
+	return found
+}

@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/test/internal/testenv"
+)
+
+// tracedTeam is a namespace with a route, whose backend never answers, and a developer who may trace it.
+const tracedTeam = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: traced.web, namespace: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gateway-attached}
+subjects: [{kind: ServiceAccount, namespace: traced, name: web-gateway}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: developer, namespace: %[1]s}
+rules:
+- {apiGroups: [gateway.networking.k8s.io], resources: [httproutes], verbs: [get, patch]}
+- {apiGroups: [""], resources: [events], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: developer, namespace: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: developer}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s-developer}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: %[1]s}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: %[1]s, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: "", port: %[3]d}]
+endpoints: [{addresses: ["%[2]s"]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web, namespace: %[1]s}
+spec:
+  parentRefs: [{group: app.example.com, kind: Gateway, name: web, namespace: traced}]
+  hostnames: [%[1]s.example.com]
+  rules: [{backendRefs: [{name: web, port: 80}]}]
+---
+apiVersion: app.example.com/v1
+kind: GatewayAttachment
+metadata:
+  name: web.%[1]s
+  namespace: traced
+  labels: {app.example.com/gateway: web}
+  ownerReferences: [{apiVersion: app.example.com/v1, kind: Gateway, name: web, uid: %[4]s, controller: true}]
+spec: {gatewayName: web, namespace: %[1]s, resources: [httproutes, routefilters, backendpolicies, backendtlspolicies]}
+status: {conditions: [{type: Bound, status: "True", reason: Bound, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}
+`
+
+// startSilent returns the port of a backend that takes requests and never answers.
+func startSilent(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
+	must(t, err)
+	ended := make(chan struct{})
+	backend := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended })}
+	go func() { _ = backend.Serve(listener) }()
+	t.Cleanup(func() {
+		close(ended)
+		_ = backend.Close()
+	})
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// TestTeamTraces: a developer with rights in a namespace alone sees what its requests wait for, and not those of
+// another team on the same Gateway.
+func TestTeamTraces(t *testing.T) {
+	ctx := t.Context()
+	server.InstallGatewayAPI(t)
+	gateway, port := setUp(t, "traced")
+	_, err := server.App.AppV1().Gateways("traced").Patch(ctx, name, types.JSONPatchType,
+		[]byte(`[{"op":"add","path":"/spec/listeners/0/allowedRoutes","value":{"namespaces":{"from":"All"}}}]`), metav1.PatchOptions{})
+	must(t, err)
+	server.Kubectl(t, "apply", "-f", "../../../artifacts/rbac/attached_role.yaml")
+	silent, file := startSilent(t), filepath.Join(t.TempDir(), "team.yaml")
+	for _, team := range []string{"team-a", "team-b"} {
+		must(t, os.WriteFile(file, fmt.Appendf(nil, tracedTeam, team, testenv.OwnAddress(t), silent, gateway.UID), 0o600))
+		server.Kubectl(t, "apply", "-f", file)
+	}
+	paths, pod := haproxytest.NewPaths(t), newPod(t, gateway)
+	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
+		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
+	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+		return errors.Join(err, agent.Running())
+	})
+	haproxytest.Start(t, paths, nil)
+	for _, team := range []string{"team-a", "team-b"} {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		must(t, err)
+		t.Cleanup(func() { _ = connection.Close() })
+		_, err = fmt.Fprintf(connection, "GET /of-%s?secret HTTP/1.1\r\nHost: %s.example.com\r\n\r\n", team, team)
+		must(t, err)
+	}
+	plugin := server.BuildModule(t, "cmd/kubectl-gateway")
+	trace := func(user, namespace string) string {
+		out, err := exec.CommandContext(ctx, plugin, "trace", "httproute/web", "-n", namespace, "--older=0s", "--as="+user, "--kubeconfig="+server.Kubeconfig).CombinedOutput()
+		t.Logf("%s in %s: %v\n%s", user, namespace, err, out)
+		return string(out)
+	}
+	for _, team := range []string{"team-a", "team-b"} {
+		testenv.Eventually(t, soon, "an answer", func(context.Context) error {
+			out := trace(team+"-developer", team)
+			switch {
+			case strings.Count(out, "/of-team-") > strings.Count(out, "/of-"+team):
+				t.Fatalf("%s sees others' requests:\n%s", team, out)
+			case !strings.Contains(out, "endpoint of "+team+"_web_80"):
+				return errors.New("its request is not there")
+			}
+			return nil
+		})
+	}
+	if out := trace("team-a-developer", "team-b"); !strings.Contains(out, "forbidden") || strings.Contains(out, "/of-") {
+		t.Errorf("a stranger may ask:\n%s", out)
+	}
+	events, err := server.Kube.CoreV1().Events("traced").List(ctx, metav1.ListOptions{})
+	must(t, err)
+	for _, event := range events.Items {
+		if event.Reason == "Trace" {
+			t.Errorf("the Gateway's namespace has %s", event.Message)
+		}
+	}
+}
