@@ -95,7 +95,7 @@ func (c *collector) summaries(ctx context.Context, namespace string) {
 	findings := []check.Finding{}
 	err = check.All(ctx, c.clients, namespace, func(f check.Finding) { findings = append(findings, f) })
 	c.addJSON("check.json", findings, err)
-	all, err := routes.Read(ctx, c.clients, namespace)
+	all, _, err := routes.Read(ctx, c.clients, namespace) // the objects themselves are missing, too
 	c.addJSON("routes.json", all, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -94,9 +95,11 @@ func (s *snapshot) addRoutes(ctx context.Context, clients cli.Clients, namespace
 		namespaces = map[string]bool{metav1.NamespaceAll: true}
 	}
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
-		all, err := routes.Read(ctx, clients, name)
+		all, unread, err := routes.Read(ctx, clients, name)
 		if err != nil {
 			s.unread = append(s.unread, err.Error())
+		} else if len(unread) > 0 {
+			s.unread = append(s.unread, fmt.Sprintf("you may not list %s", strings.Join(unread, ", ")))
 		}
 		s.routes = append(s.routes, all...)
 	}

@@ -60,9 +60,12 @@ func (c *command) run(ctx context.Context) error {
 	if c.all {
 		namespace = metav1.NamespaceAll
 	}
-	routes, err := Read(ctx, clients, namespace)
+	routes, unread, err := Read(ctx, clients, namespace)
 	if err != nil {
 		return err
+	}
+	if len(unread) > 0 {
+		c.Note("you may not list %s", strings.Join(unread, ", "))
 	}
 	if c.since > 0 {
 		if err := measure(ctx, clients, routes, c.since); err != nil {

@@ -50,19 +50,24 @@ type reader struct {
 	namespace string
 	// listenerSets are the Gateways of ListenerSets that routes name.
 	listenerSets map[types.NamespacedName]types.NamespacedName
+	// unread are the resources that the user may not list, and isRead says that another one could be.
+	unread []string
+	isRead bool
 }
 
 // resources are those of routes that are objects.
 var resources = []struct{ kind, resource string }{{"HTTPRoute", "httproutes"}, {"GRPCRoute", "grpcroutes"}, {"TLSRoute", "tlsroutes"}, {"TCPRoute", "tcproutes"}}
 
-// Read returns the routes of a namespace, "" for all, by namespace, kind and name.
-func Read(ctx context.Context, clients cli.Clients, namespace string) ([]Route, error) {
+// Read returns the routes of a namespace, "" for all, by namespace, kind and name, and the resources that the user may
+// not list.
+func Read(ctx context.Context, clients cli.Clients, namespace string) (routes []Route, unread []string, err error) {
 	client, err := dynamic.NewForConfig(clients.Config)
 	if err != nil {
-		return nil, fmt.Errorf("failed to make a client: %w", err)
+		return nil, nil, fmt.Errorf("failed to make a client: %w", err)
 	}
 	r := &reader{Clients: clients, dynamic: client, namespace: namespace, listenerSets: map[types.NamespacedName]types.NamespacedName{}}
-	return r.read(ctx)
+	routes, err = r.read(ctx)
+	return routes, r.unread, err
 }
 
 func (r *reader) read(ctx context.Context) ([]Route, error) {
@@ -92,6 +97,9 @@ func (r *reader) read(ctx context.Context) ([]Route, error) {
 			routes = append(routes, route)
 		}
 	}
+	if !r.isRead {
+		return nil, fmt.Errorf("you may list no routes: neither %s", strings.Join(r.unread, " nor "))
+	}
 	unserved, err := r.unserved(ctx, made)
 	if err != nil {
 		return nil, err
@@ -103,24 +111,34 @@ func (r *reader) read(ctx context.Context) ([]Route, error) {
 	return routes, nil
 }
 
-// list returns objects of the namespace; none of a resource that the cluster does not have.
+// list returns objects of the namespace; none of a resource that the cluster does not have, or that the user may not
+// list.
 func (r *reader) list(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
 	list, err := r.dynamic.Resource(resource).Namespace(r.namespace).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil
-	}
-	if err != nil {
+	case apierrors.IsForbidden(err):
+		r.unread = append(r.unread, resource.GroupResource().String())
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("failed to list %s: %w", resource.Resource, err)
 	}
+	r.isRead = true
 	return list.Items, nil
 }
 
 // own returns the routes in Gateways of our own kind.
 func (r *reader) own(ctx context.Context) (routes []Route, err error) {
 	gateways, err := r.Gateways.AppV1().Gateways(r.namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		r.unread = append(r.unread, "gateways."+appv1.GroupName)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Gateways: %w", err)
 	}
+	r.isRead = true
 	for i := range gateways.Items {
 		gateway := &gateways.Items[i]
 		name := types.NamespacedName{Namespace: gateway.Namespace, Name: gateway.Name}
@@ -241,7 +259,7 @@ func (r *reader) unserved(ctx context.Context, made map[types.NamespacedName]boo
 		ours[classes.Items[i].GetName()] = controller == ingress.Controller && !isAdopted
 	}
 	objects, err := r.list(ctx, version.WithResource("ingresses"))
-	if err != nil && !apierrors.IsForbidden(err) {
+	if err != nil {
 		return nil, err
 	}
 	for i := range objects {

@@ -163,3 +163,24 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("got %s", result.Err)
 	}
 }
+
+// TestFewRights: who may read HTTPRoutes alone sees these, and who may read nothing gets an error.
+func TestFewRights(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	isHTTPRoute := func(path string) bool { return strings.HasSuffix(path, "/namespaces/team/httproutes") }
+	for allowed, want := range map[string]int{"httproutes": 0, "": 1} {
+		server := clitest.NewServer(t, nil, http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+			writer.Header().Set("Content-Type", "application/json")
+			if allowed != "" && isHTTPRoute(request.URL.Path) {
+				_, _ = fmt.Fprint(writer, `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRouteList","items":[{"metadata":{"name":"web","namespace":"team"}}]}`)
+				return
+			}
+			writer.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprint(writer, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`)
+		}))
+		clitest.Run(t, "", "routes", "-n", "team", "--server", server).Want(t, want, map[string]string{
+			"httproutes": "note: you may not list gateways.app.example.com, grpcroutes.gateway.networking.k8s.io, tlsroutes.gateway.networking.k8s.io",
+			"":           "you may list no routes: neither gateways.app.example.com nor httproutes",
+		}[allowed])
+	}
+}
