@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, dataplane, waf, propagation, routes, namespaces, hosts,
+# Runs all benchmarks, or those whose names are given: go, dataplane, trace, waf, propagation, routes, namespaces, hosts,
 # ingresses, memory, control, peers. They print tables in Markdown. What one of them starts is gone when it ends;
 # nothing needs the node.
 set -euo pipefail
@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go dataplane waf propagation routes namespaces hosts ingresses memory control peers)
+steps=(go dataplane trace waf propagation routes namespaces hosts ingresses memory control peers)
 
 # The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
@@ -22,6 +22,11 @@ step_dataplane() {
     need nginx nginx
     need caddy caddy
     (cd test && go run ./bench/dataplane)
+}
+
+# What "kubectl gateway trace" costs while it asks once a second: a turn takes about one. It fails above 5 %.
+step_trace() {
+    (cd test && go run ./bench/dataplane -trace -rounds=24 -requests=10000)
 }
 
 # What the filter WAF costs, beside nginx with ModSecurity and the same rules. That nginx is Debian's, in the cache.

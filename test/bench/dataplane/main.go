@@ -23,7 +23,7 @@ type options struct {
 	rounds, requests, warmup, connections int
 	every                                 time.Duration
 	only                                  string
-	waf                                   bool
+	waf, trace                            bool
 	edits                                 []string
 }
 
@@ -36,6 +36,7 @@ func main() {
 	flag.DurationVar(&o.every, "every", 0, "send a request each `duration`, not as many as are answered")
 	flag.StringVar(&o.only, "only", "", "measure only subjects whose names match this `regular expression`")
 	flag.BoolVar(&o.waf, "waf", false, "measure the filter WAF beside ModSecurity, and nothing else")
+	flag.BoolVar(&o.trace, "trace", false, "measure what it costs to ask for requests under way once each turn, and fail above its bound")
 	flag.Func("edit", "measure Gateways also after this `sed` script went over haproxy.cfg (may be given several times)", func(script string) error {
 		o.edits = append(o.edits, script)
 		return nil
@@ -70,6 +71,9 @@ func run(o options) error {
 		return err
 	}
 	printCosts(subjects)
+	if o.trace {
+		return checkTrace(subjects)
+	}
 	return nil
 }
 
@@ -107,6 +111,11 @@ func startAll(site *site, o options) ([]*subject, error) {
 	all := subjects(o.edits)
 	if o.waf {
 		if all, err = wafSubjects(); err != nil {
+			return nil, err
+		}
+	}
+	if o.trace {
+		if all, err = traceSubjects(site); err != nil {
 			return nil, err
 		}
 	}

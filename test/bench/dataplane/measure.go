@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,11 +41,21 @@ func (s *subject) turn(site *site, o options) (turn, error) {
 	if err != nil {
 		return turn{}, err
 	}
+	hung, err := s.hang(site)
+	defer func() {
+		for _, conn := range hung {
+			_ = conn.Close()
+		}
+	}()
+	if err != nil {
+		return turn{}, err
+	}
 	if err := s.load.send(clients, o.warmup); err != nil {
 		return turn{}, err
 	}
 	cpu, opened := s.process.cpu(), site.opened.Load()
-	if err := s.load.send(clients, o.requests); err != nil {
+	asked := s.ask()
+	if err := errors.Join(s.load.send(clients, o.requests), <-asked); err != nil {
 		return turn{}, err
 	}
 	used := s.process.cpu() - cpu
@@ -57,15 +68,23 @@ func printCosts(subjects []*subject) {
 	fmt.Println("|---|---|---|---|---|")
 	for _, s := range subjects {
 		var cpus []time.Duration
-		var opened, ratios []float64
-		base := find(subjects, s.baseline)
-		for i, t := range s.turns {
+		var opened []float64
+		for _, t := range s.turns {
 			cpus, opened = append(cpus, t.cpu), append(opened, t.opened)
-			ratios = append(ratios, float64(t.cpu)/float64(base.turns[i].cpu))
 		}
+		ratios := s.ratios(find(subjects, s.baseline))
 		fmt.Printf("| %s | %.1f | %.2f | %.2f to %.2f | %.1f |\n", s.name,
 			float64(quantile(cpus, 0.5))/1000, quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), quantile(opened, 0.5))
 	}
+}
+
+// ratios are those of turns to the ones of another subject in the same round.
+func (s *subject) ratios(base *subject) []float64 {
+	ratios := make([]float64, len(s.turns))
+	for i, t := range s.turns {
+		ratios[i] = float64(t.cpu) / float64(base.turns[i].cpu)
+	}
+	return ratios
 }
 
 // find returns the subject called name, or the first one if that is not measured.

@@ -65,10 +65,11 @@ type site struct {
 	nextPort  int
 }
 
-// running is a proxy that was started, and its ports.
+// running is a proxy that was started, its ports and its directory.
 type running struct {
 	process *process
 	ports   [2]int
+	dir     string
 }
 
 func newSite(dir string) (*site, error) {

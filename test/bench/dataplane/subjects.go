@@ -16,10 +16,16 @@ type subject struct {
 	requests []request
 	// refuses reports whether it has to refuse an attack.
 	refuses bool
+	// hangs is how many requests get no answer meanwhile, and asks reports whether HAProxy is asked for these once each
+	// turn.
+	hangs int
+	asks  bool
 
 	process *process
-	load    *load
-	turns   []turn
+	// dir is the proxy's.
+	dir   string
+	load  *load
+	turns []turn
 }
 
 // proxy is something that can be started. Subjects with the same one share it.
@@ -148,10 +154,10 @@ func (s *subject) start(site *site, dir string, o options) error {
 		if err != nil {
 			return err
 		}
-		running.process, running.ports = process, ports
+		running.process, running.ports, running.dir = process, ports, dir
 		site.running[s.proxy.name] = running
 	}
-	s.process = running.process
+	s.process, s.dir = running.process, running.dir
 	port := running.ports[0]
 	if s.protocol != plain {
 		port = running.ports[1]
