@@ -44,6 +44,8 @@ const (
 	// pendingDelay is how long the status of a route or ListenerSet waits that says that not all proxies run it yet.
 	// Mostly they do by then, and one write tells both. It is longer than the time between two reports of a pod.
 	pendingDelay = 2 * time.Second
+	// countInterval is the time between two statuses of a Gateway that only count what is attached.
+	countInterval = time.Second
 )
 
 // Inputs is what a Controller reads from.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -70,6 +71,8 @@ type version struct {
 	// live are the data planes at which the object is live by this evaluation, with all that it needs, and before the same
 	// by the one before; nil: there was none.
 	live, before map[source.Parent]bool
+	// counted is when the last status was queued at once that only counts what is attached.
+	counted time.Time
 }
 
 // next begins an evaluation. Where an object does not belong to a data plane, nobody asks, and it is not live.

@@ -89,7 +89,8 @@ func (c *Controller) writeStatus(id source.Object, object metav1.Object, wanted 
 		if status, ours := wanted.Gateways[nameOf(before)]; ours {
 			copied := before.DeepCopy()
 			setGateway(&copied.Status, status, now)
-			update(c, id, copied, !equality.Semantic.DeepEqual(copied.Status, before.Status), 0, api.Gateways(id.Namespace))
+			changed := !equality.Semantic.DeepEqual(copied.Status, before.Status)
+			update(c, id, copied, changed, c.countDelay(id, changed && onlyCountsDiffer(before, copied)), api.Gateways(id.Namespace))
 		}
 	case *gatewayv1.ListenerSet:
 		if status, ours := wanted.ListenerSets[nameOf(before)]; ours {
@@ -156,6 +157,29 @@ func delayOf(conditions []metav1.Condition) time.Duration {
 		return pendingDelay
 	}
 	return 0
+}
+
+// countDelay returns how long a Gateway's status waits that only counts what is attached: a count that follows another
+// one waits until countInterval is over, so that thousands of routes at once are not as many writes.
+func (c *Controller) countDelay(id source.Object, onlyCounts bool) time.Duration {
+	version := c.versions[id]
+	if rest := version.counted.Add(countInterval).Sub(c.now()); onlyCounts && rest > 0 {
+		return rest
+	}
+	if onlyCounts {
+		version.counted = c.now()
+	}
+	return 0
+}
+
+// onlyCountsDiffer reports whether statuses are the same, but for what is attached.
+func onlyCountsDiffer(before, after *gatewayv1.Gateway) bool {
+	recounted := before.Status.DeepCopy()
+	recounted.AttachedListenerSets = after.Status.AttachedListenerSets
+	for i := range min(len(recounted.Listeners), len(after.Status.Listeners)) {
+		recounted.Listeners[i].AttachedRoutes = after.Status.Listeners[i].AttachedRoutes
+	}
+	return equality.Semantic.DeepEqual(*recounted, after.Status)
 }
 
 func nameOf(o metav1.Object) types.NamespacedName {

@@ -105,24 +105,14 @@ func TestAPendingStatusWaits(t *testing.T) {
 			f.catchUp()
 			must(f.t, f.syncOnce(context.Background()))
 		}, 0, 1, "parents[0] Programmed=True Programmed"},
-		{"it is not accepted", strings.Replace(shop, "{name: shop}]", "{name: shop, sectionName: none}]", 1), func(*fixture) {}, 1, 1, ""},
+		{"it is not accepted", strings.Replace(shop, "{name: shop}]", "{name: shop, sectionName: none}]", 1), func(*fixture) {}, 1, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, test.documents)
 				f.clearActions()
 				must(t, f.syncOnce(t.Context()))
-				count := func() (n int) {
-					for f.controller.writes.Len() > 0 {
-						f.controller.processNextWrite(t.Context())
-					}
-					for _, write := range f.writes() {
-						if write == "update httproutes/status web/api" {
-							n++
-						}
-					}
-					return n
-				}
+				count := func() int { return f.writesOf("update httproutes/status web/api") }
 				if got := count(); got != test.now {
 					t.Errorf("there are %d writes at once, want %d", got, test.now)
 				}
@@ -138,6 +128,48 @@ func TestAPendingStatusWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCountsAreWrittenTogether: the first count of attached routes is written at once, and all that follow within a
+// while by one write.
+func TestCountsAreWrittenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, shop)
+		f.settle()
+		f.program("web", "shop")
+		f.settle()
+		add := func(name string) (writes int) {
+			f.put(strings.Replace(route, "name: api}", "name: "+name+"}", 1))
+			f.catchUp()
+			must(t, f.syncOnce(t.Context()))
+			return f.writesOf("update gateways/status web/shop")
+		}
+		if got := []int{add("second"), add("third"), add("fourth")}; !slices.Equal(got, []int{1, 0, 0}) {
+			t.Errorf("there are %v writes at once", got)
+		}
+		time.Sleep(countInterval)
+		synctest.Wait()
+		if got := f.writesOf("update gateways/status web/shop"); got != 1 {
+			t.Errorf("there are %d writes later", got)
+		}
+		if got := f.list(routeKind("Gateway"))[0].(*gatewayv1.Gateway).Status.Listeners[0].AttachedRoutes; got != 4 {
+			t.Errorf("%d routes are counted", got)
+		}
+	})
+}
+
+// writesOf writes the statuses that are due, and returns how many writes are equal to one.
+func (f *fixture) writesOf(wanted string) (n int) {
+	f.clearActions()
+	for f.controller.writes.Len() > 0 {
+		f.controller.processNextWrite(f.t.Context())
+	}
+	for _, write := range f.writes() {
+		if write == wanted {
+			n++
+		}
+	}
+	return n
 }
 
 // TestAFailedStatusIsLookedAtAgain: nothing that is watched may change before.
