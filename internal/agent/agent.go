@@ -89,6 +89,8 @@ type Agent struct {
 	source  Source
 	report  *reporter
 	probes  *probes
+	// reloads bounds how many are made because of one namespace.
+	reloads *reloadBudget
 	// proxyConfig answers who asks what runs.
 	proxyConfig *configHandler
 	// relay connects HAProxy with those of other pods, which pods are.
@@ -131,8 +133,10 @@ func New(options Options) (*Agent, error) {
 		store:   store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
 		master:  runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
 		worker:  runtime.NewWorker(options.Paths.WorkerSocket()).Exclusively(options.Mounts.CertificatesDir),
+		reloads: newReloadBudget(options.Namespace),
 		mounts:  newMountReader(options.Mounts),
 	}
+	a.mounts.files.mayTake = a.reloads.take
 	a.keys = jwks.New(filepath.Join(filepath.Dir(options.Paths.ConfigDir), "jwks"), options.LocalKeys, a.wakeUp)
 	a.relay = peers.New(options.Pod, options.Paths.PeersSocket(), proxypod.HealthPort)
 	a.tracer = tracing.New(tracing.Source{Namespace: options.Namespace, Gateway: options.Gateway, Pod: options.Pod, PodUID: string(options.PodUID)})
@@ -159,6 +163,7 @@ func (a *Agent) useAPIServer() {
 	a.watch = newWatcher(a.options)
 	a.traces = newRouteTraces(a.options, a.proxyConfig)
 	a.watch.traced = a.traces.note
+	a.watch.reloads = a.reloads
 	a.source = a.watch.source()
 }
 
@@ -265,6 +270,7 @@ func (a *Agent) pass(ctx context.Context) {
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
 	a.announceStop(ctx)
+	a.reloads.begin(func() bool { return a.isCrowded(ctx, time.Now()) })
 	observed := a.observe(ctx, time.Now())
 	a.tracer.Update(a.inputs.table)
 	if a.traces != nil {
@@ -272,6 +278,7 @@ func (a *Agent) pass(ctx context.Context) {
 	}
 	if observed {
 		next := a.chooseAction(ctx, time.Now())
+		a.reloads.charge(next.due)
 		changed, err := a.act(ctx, next)
 		a.problem = ""
 		switch {
@@ -283,6 +290,9 @@ func (a *Agent) pass(ctx context.Context) {
 		case a.fault == "" && !next.fallback && (changed || next.kind == actionNone) && a.state.isKnown() && !a.state.disk.partial:
 			a.delay.end(waited || changed)
 		}
+	}
+	if a.reloads.postponed {
+		a.wakeUp()
 	}
 	a.updateDisk(!a.state.running.up || !time.Now().Before(a.state.disk.due))
 	a.reportState()
@@ -337,11 +347,14 @@ func (a *Agent) reportState() {
 	if r.unmounted != "" && len(problems) == 0 {
 		problems = append(problems, a.newGatewayProblem(live, appv1.ProblemAwaitingReplacement, r.unmounted+a.options.Mounts.missing()))
 	}
+	problems = append(problems, a.inputs.material.problems...)
+	waiting := a.reloads.problems() // where there is no room for them, they are not missed
+	problems = append(problems, waiting[:max(0, min(len(waiting), maxProblems-len(problems)))]...)
 	a.report.set(appv1.GatewayProxyStatus{
 		Gateway: appv1.ProxiedGateway{UID: a.inputs.uid}, ObservedGeneration: complete.generation(),
 		ResourceVersion: complete.versions.Base, Resources: complete.versions.Exceptions,
 		Watch:    cmp.Or(complete.versions.Watch, appv1.WatchNamespaces),
-		Problems: append(problems, a.inputs.material.problems...),
+		Problems: problems,
 	}, complete.versions.Edits, slices.ContainsFunc(a.pods, func(pod peers.Pod) bool { return pod.Name == a.options.Pod }))
 }
 

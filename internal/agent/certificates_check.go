@@ -114,6 +114,8 @@ type mounted struct {
 	issuers map[string][]byte
 	// ruleSets say what is wrong with the rules of a ConfigMap; "" if nothing is.
 	ruleSets map[string]string
+	// mayTake reports whether what may take a reload is taken in for a namespace; nil: it is.
+	mayTake func(namespace string) bool
 }
 
 // certificate returns what is known of the certificate of a Secret; false: nothing is.
@@ -171,7 +173,7 @@ func (m *material) isOutdated(now time.Time) bool {
 
 // collect returns the material of a table at some time. before is what was collected last, of the same files.
 func collect(table *routing.Table, files mounted, namespace string, now time.Time, before *material) material {
-	c := collector{files: files, namespace: namespace, now: now}
+	c := collector{files: files, namespace: namespace, now: now, before: before}
 	c.from, c.keySets = now.Round(0), map[routing.KeySource][]routing.JWTKey{}
 	if before.listeners == nil || before.unmounted != "" || before.isOutdated(now) || !c.changedListeners(table, before) {
 		c.allListeners(table)
@@ -180,10 +182,11 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 	if secret := table.BackendCertificate; secret != "" {
 		c.certificateForBackends(secret)
 	}
-	for _, backend := range table.Policies {
+	for of, backend := range table.Policies {
 		if backend.TLS != nil {
 			for _, configMap := range backend.TLS.CAs {
 				c.authority("", configMap)
+				c.awaitTurnOf(configMap, of.Namespace)
 			}
 			if backend.TLS.HasNames() && !c.files.hasKeys {
 				c.unmounted = cmp.Or(c.unmounted, "what the container "+proxypod.KeysContainer+" shares with HAProxy")
@@ -263,6 +266,7 @@ type collector struct {
 	files     mounted
 	namespace string
 	now       time.Time
+	before    *material
 	// taken are the names that a listener has a certificate for.
 	taken map[takenName]bool
 }
@@ -344,6 +348,9 @@ func (c *collector) listener(listener *routing.Listener) {
 	}
 	c.unmounted = cmp.Or(unmounted, c.unmounted)
 	c.changesAt(until)
+	if len(listener.TLS.ClientCAs) == 0 { // otherwise, it may have none because nobody may get in
+		c.awaitTurn(listener)
+	}
 }
 
 // isSame reports whether a listener has what it had.

@@ -19,6 +19,8 @@ type action struct {
 	reason string
 	// proven says that HAProxy is sure to start on target.
 	proven bool
+	// due is the LoadHash of what is wanted, if that takes a reload from what HAProxy is known to run; "": none.
+	due string
 }
 
 // actionKind is what to do with the target of an action.
@@ -48,17 +50,21 @@ func (s *state) decide(wanted configuration, fallback func() configuration, crow
 		return next.kind != actionReload || !crowded && !s.refused.hold(&next.target, now)
 	}
 	next := s.next(wanted, now)
+	if next.kind == actionReload && s.isKnown() {
+		next.due = wanted.config.LoadHash()
+	}
 	if may(&next) {
 		return next
 	}
+	due := next.due
 	if s.good != nil {
 		next = s.next(fallback(), now)
-		next.fallback = true
+		next.fallback, next.due = true, due
 		if may(&next) {
 			return next
 		}
 	}
-	return action{kind: actionWait}
+	return action{kind: actionWait, due: due}
 }
 
 // next returns the action that leads from the present state to a configuration.

@@ -64,6 +64,9 @@ func (c *collector) keySet(rules tree.Map[routing.KeyUse]) {
 	first := rules.First()
 	from := first.From
 	keys, of, problem := c.keysOf(from)
+	if before := c.before.keySets[from]; areNew(keys, before) && c.keysWait(rules) {
+		keys = before
+	}
 	consequence := "are answered with 503"
 	if len(keys) > 0 {
 		c.keySets[from] = keys

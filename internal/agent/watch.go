@@ -37,6 +37,8 @@ type watcher struct {
 	changed func()
 	// traced takes in objects that may have a question in an annotation.
 	traced func(before, now metav1.Object)
+	// reloads tells whose edits may cause a reload; nil: all may.
+	reloads *reloadBudget
 	// clock tells how long objects wait for RouteFilters.
 	clock clock.WithDelayedExecution
 	ctx   context.Context //nolint:containedctx // that of run, for namespaces that come later
@@ -181,6 +183,13 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	if w.attached != nil && isCluster == w.isCluster && equality.Semantic.DeepEqual(attached, w.attached) {
 		return
 	}
+	if w.reloads != nil {
+		for namespace, before := range w.attached {
+			if !equality.Semantic.DeepEqual(before, attached[namespace]) {
+				w.reloads.taken[namespace] = true
+			}
+		}
+	}
 	w.attached, w.isCluster, w.isStale, w.isNews = attached, isCluster, true, true
 	wanted := map[string]map[string]string{w.namespace: {}}
 	if parent := proxypod.Parent(gateway); parent != "" {
@@ -261,9 +270,7 @@ func (w *watcher) knownService(namespace, name string) (*corev1.Service, bool) {
 	if share == nil || !share.counts {
 		return nil, false
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	service, _ := share.of.objects[namespace][name].(*corev1.Service)
+	service, _ := share.taken[name].(*corev1.Service)
 	return service, true
 }
 

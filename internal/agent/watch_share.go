@@ -35,7 +35,7 @@ type share struct {
 	pending map[string]bool
 	noted   uint64
 
-	// The loop alone touches what follows. taken are the objects that were taken in, up to a version, but for Services and
+	// The loop alone touches what follows. taken are the objects that were taken in, up to a version, but for
 	// EndpointSlices. guards are what has to be seen before they count, and counts says that they did when they were
 	// looked at last. stopped says that they are not followed any more.
 	taken           objects
@@ -111,7 +111,12 @@ func (w *watcher) updateCounts() {
 	w.chooseSources()
 	for _, n := range w.namespaces {
 		for _, share := range n.shares {
-			if counts := share.areSeen(); counts != share.counts {
+			counts := share.areSeen()
+			if counts && !share.counts && !w.mayTake(n) {
+				w.isNews = true // it is looked at again
+				continue
+			}
+			if counts != share.counts {
 				share.counts, w.isStale = counts, true
 				if share.resource == resourceServices {
 					w.index = nil
@@ -128,8 +133,9 @@ func (s *share) areSeen() bool { return s.of.isListed && !s.isGuarded() }
 func (w *watcher) takeIn() (taken []edit) {
 	for n := range w.edited {
 		isEarly := w.isEarly(n)
+		waits := n.matters(isEarly) && !w.mayTake(n)
 		for _, share := range n.shares {
-			if isEarly && !share.isCore() {
+			if isEarly && !share.isCore() || waits && share.resource != resourceSlices {
 				continue
 			}
 			for name, differs := range share.pending {
@@ -138,17 +144,38 @@ func (w *watcher) takeIn() (taken []edit) {
 			share.pending = map[string]bool{} // it was as large as the largest change
 			share.version = share.noted
 		}
-		if !isEarly {
+		if !isEarly && !waits {
 			delete(w.edited, n)
 		}
 	}
 	return taken
 }
 
+// mayTake reports whether changes of a namespace may be taken in now, as far as reloads are concerned.
+func (w *watcher) mayTake(n *namespaceShares) bool {
+	return w.reloads == nil || w.reloads.take(n.namespace)
+}
+
+// matters reports whether anything changed that may take a reload: more than endpoints and statuses. isEarly says that
+// it is about Services alone.
+func (n *namespaceShares) matters(isEarly bool) bool {
+	for _, share := range n.shares {
+		if share.resource == resourceSlices || isEarly && !share.isCore() {
+			continue
+		}
+		for _, differs := range share.pending {
+			if differs {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // take takes in an object.
 func (s *share) take(name string, differs bool) edit {
 	taken := edit{of: s, name: name, differs: differs}
-	if s.isCore() {
+	if s.resource == resourceSlices {
 		return taken
 	}
 	taken.now = s.of.objects[s.n.namespace][name]

@@ -80,7 +80,7 @@ func (c *Compiler) take(changes changedListeners) {
 			continue
 		}
 		listener := *now
-		listener.Origin = model.Origin{}
+		listener.Origin = model.Origin{Namespace: now.Origin.Namespace}
 		c.named[name], c.owners[address{now.Port, now.Hostname}] = &listener, &listener
 		if filters := c.knownFilters(&listener); filters != nil {
 			c.filters[name] = filters
@@ -190,7 +190,7 @@ func (c *Compiler) find(listener *model.Listener) (int, bool) {
 
 func newListener(from *model.Listener) Listener {
 	return Listener{
-		Name: from.Name, Title: from.Title, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname, Since: from.Since,
+		Name: from.Name, Title: from.Title, Namespace: from.Origin.Namespace, Port: from.Port, Protocol: from.Protocol, Hostname: from.Hostname, Since: from.Since,
 		ProxyProtocol: from.ProxyProtocol, TLS: from.TLS,
 	}
 }

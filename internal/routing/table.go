@@ -58,6 +58,7 @@ type Table struct {
 // of the model is described there.
 type Listener struct {
 	Name, Title   string
+	Namespace     string
 	Port          int32
 	Protocol      string
 	Hostname      string

@@ -158,7 +158,7 @@ type ProxyProblem struct {
 type ProblemOrigin struct {
 	// The kind of the object.
 	// +required
-	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap;URL
+	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap;URL;Namespace
 	Kind string `json:"kind"`
 
 	// The namespace of the object.
@@ -185,9 +185,10 @@ type ProblemOrigin struct {
 // certificates of a ConfigMap cannot be used: a listener that checks its clients by them is left out, requests for
 // backends that are checked by them are answered with 500. InvalidUsersRef: some or all users or API keys of a Secret
 // cannot be used. InvalidKeysRef: the keys of tokens that a ConfigMap has cannot be used, or those at a URL cannot be
-// fetched. InvalidRulesRef: the rules of a WAF that a ConfigMap has cannot be used.
+// fetched. InvalidRulesRef: the rules of a WAF that a ConfigMap has cannot be used. AwaitingReload: edits of a
+// namespace wait, as it has caused too many reloads.
 //
-// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef;InvalidKeysRef;InvalidRulesRef
+// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef;InvalidKeysRef;InvalidRulesRef;AwaitingReload
 type ProxyProblemReason string
 
 const (
@@ -209,4 +210,6 @@ const (
 	ProblemInvalidKeysRef ProxyProblemReason = "InvalidKeysRef"
 	// ProblemInvalidRulesRef says that rules of a WAF cannot be used.
 	ProblemInvalidRulesRef ProxyProblemReason = "InvalidRulesRef"
+	// ProblemAwaitingReload says that edits of a namespace wait.
+	ProblemAwaitingReload ProxyProblemReason = "AwaitingReload"
 )

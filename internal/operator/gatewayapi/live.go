@@ -46,13 +46,23 @@ func (o *observed) missing(plane source.Parent, needs source.Needs, stays bool) 
 		isDone := isKnown || version != nil && o.has(plane, resourceOfKind(object.Kind), object.Namespace, version.first)
 		switch {
 		case !isDone && i == 0:
-			return "not all proxies run it yet"
+			return "not all proxies run it yet" + o.whyLate(plane, object.Namespace)
 		case !isDone:
-			return "not all proxies run " + object.Kind + " " + object.Name + " yet"
+			return "not all proxies run " + object.Kind + " " + object.Name + " yet" + o.whyLate(plane, object.Namespace)
 		case !o.isAttached(plane, object, needs, isKnown):
 			return "not all proxies watch namespace " + object.Namespace + " yet"
 		case !isKnown:
 			version.confirmed[plane] = true
+		}
+	}
+	return ""
+}
+
+// whyLate returns why proxies of a data plane wait with edits of a namespace, "" if none says so.
+func (o *observed) whyLate(plane source.Parent, namespace string) string {
+	for _, problem := range o.live[plane].Problems {
+		if problem.Reason == appv1.ProblemAwaitingReload && problem.Origin.Name == namespace {
+			return ": " + problem.Message
 		}
 	}
 	return ""

@@ -88,6 +88,27 @@ func TestARouteWaitsForANewNamespace(t *testing.T) {
 	f.expectRoute("Programmed=True Programmed")
 }
 
+// TestARouteSaysThatItsNamespaceWaits: it has caused too many reloads. Routes of other namespaces do not say so.
+func TestARouteSaysThatItsNamespaceWaits(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.run(false)
+	for _, object := range f.list(ownKind("GatewayProxy")) {
+		report := object.(*appv1.GatewayProxy)
+		report.Status.Problems = append(report.Status.Problems, appv1.ProxyProblem{
+			Origin: appv1.ProblemOrigin{Kind: "Namespace", Namespace: "web", Name: "web"}, Reason: appv1.ProblemAwaitingReload, Message: "edits wait",
+		}, appv1.ProxyProblem{
+			Origin: appv1.ProblemOrigin{Kind: "Namespace", Namespace: "team", Name: "team"}, Reason: appv1.ProblemAwaitingReload, Message: "others wait",
+		})
+		f.putObject(ownKind("GatewayProxy"), report)
+	}
+	f.settle()
+	f.expectRoute("Programmed=True Programmed")
+	f.put(strings.Replace(route, "backendRefs: [{name: api", "backendRefs: [{weight: 2, name: api", 1))
+	f.settle()
+	f.expectRoute("Programmed=False Pending: not all proxies run it yet: edits wait")
+}
+
 // TestARouteSaysThatANamespaceCannotBeRead: somebody else has a RoleBinding of the name, and every proxy answers 500.
 func TestARouteSaysThatANamespaceCannotBeRead(t *testing.T) {
 	f := newFixture(t, shop+"\n---"+teamService)
