@@ -34,6 +34,7 @@ func (s *state) claimsOf(c claimant) claims {
 			s.addUses(&of, gateway)
 		}
 	case kindSet:
+		s.leave(name)
 		if set := s.sets[name]; set != nil {
 			s.addSet(&of, set)
 		}
@@ -76,7 +77,7 @@ func (s *state) addSet(of *claims, set *gatewayv1.ListenerSet) {
 	of.on[claimant{kindNamespace, "", set.Namespace}] = true
 	gateway := s.gateways[name]
 	if s.setGateway(of, name) && gateway != nil && (gatewayapi.Objects{Namespaces: s.namespaces}).AllowsSet(gateway, set) {
-		s.addUses(of, set)
+		s.addUses(of, s.join(team{of.gateway, set.Namespace}, set))
 	}
 }
 

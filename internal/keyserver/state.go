@@ -93,6 +93,11 @@ type state struct {
 	bindings map[types.NamespacedName][]consent
 	consents map[consent]int
 
+	// teams are the namespaces with ListenerSets, which teamOf has the team of. unsettled are those that changed.
+	teams     map[team]*teamSets
+	teamOf    map[types.NamespacedName]team
+	unsettled map[team]bool
+
 	// plans are by our own Gateways.
 	plans map[types.NamespacedName]*plan
 	// claimed is what claimants claim, and dependents has them by what they depend on.
@@ -110,6 +115,7 @@ func newState(reads func(namespace string) bool) *state {
 		attachments: map[types.NamespacedName]*appv1.GatewayAttachment{},
 		grants:      map[string]map[string]*gatewayv1.ReferenceGrant{}, namespaces: map[string]labels.Set{},
 		bindings: map[types.NamespacedName][]consent{}, consents: map[consent]int{},
+		teams: map[team]*teamSets{}, teamOf: map[types.NamespacedName]team{}, unsettled: map[team]bool{},
 		plans: map[types.NamespacedName]*plan{}, claimed: map[claimant]claims{},
 		dependents: map[claimant]map[claimant]bool{}, pods: map[types.UID]*stream{},
 	}
@@ -230,6 +236,7 @@ func (s *state) changed(c claimant) {
 	for dependent := range maps.Clone(s.dependents[c]) {
 		s.claim(dependent)
 	}
+	s.settle()
 }
 
 // count counts a need of a Gateway.

@@ -67,6 +67,14 @@ spec:
   parentRef: {namespace: web, name: shop}
   listeners: [{name: more, port: 443, protocol: HTTPS, hostname: a.example.com, tls: {certificateRefs: [{name: team}]}}]`
 
+// budgeted is the Gateway made for that one, with a budget of two certificates. second is a ListenerSet with three, of
+// which two are of one listener.
+var (
+	budgeted = strings.Split(shop, "\n---\n")[1] + "\nspec: {namespaceBudget: {certificates: 2}}"
+	second   = strings.NewReplacer("name: more}\nspec", "name: second}\nspec", "[{name: team}]}}]", "[{name: users}, {name: login}]}},\n"+
+		"    {name: last, port: 443, protocol: HTTPS, hostname: b.example.com, tls: {certificateRefs: [{name: last}]}}]").Replace(strings.Split(set, "\n---\n")[1])
+)
+
 // secrets are in all namespaces, with all files that anybody uses and one that nobody does.
 var secrets = func() string {
 	var all []string
@@ -224,6 +232,9 @@ func TestWhatAGatewayMayHave(t *testing.T) {
 		"no Secret":                    {"shop", []string{shop}, []string{secrets}, nil, []string{"ConfigMap/clients", "Secret/" + local("certs/granted"), "Secret/own"}},
 		"a ListenerSet":                {"shop", []string{shop, set}, nil, nil, append([]string{"Secret/" + local("team/team") + pair}, shopHas...)},
 		"a ListenerSet gone":           {"shop", []string{shop, set}, []string{strings.Split(set, "\n---\n")[1]}, nil, shopHas},
+		"beyond the budget":            {"shop", []string{shop, set, second, budgeted}, nil, nil, append([]string{"Secret/" + local("team/last"), "Secret/" + local("team/team") + pair}, shopHas...)},
+		"the oldest is gone":           {"shop", []string{shop, budgeted, set, second}, []string{strings.Split(set, "\n---\n")[1]}, nil, append([]string{"Secret/" + local("team/login") + pair, "Secret/" + local("team/users") + pair}, shopHas...)},
+		"within another budget":        {"shop", []string{shop, budgeted, set, second, strings.Replace(budgeted, "2}", "4}", 1)}, nil, nil, append([]string{"Secret/" + local("team/last"), "Secret/" + local("team/login") + pair, "Secret/" + local("team/team") + pair, "Secret/" + local("team/users") + pair}, shopHas...)},
 		"one that is not allowed":      {"shop", []string{shop, set, strings.Replace(strings.Split(set, "\n---\n")[0], "hosts", "none", 1)}, nil, nil, shopHas},
 		"a GatewayAttachment":          {"shop", []string{shop, attachment("uid-of-made", "True"), consents}, nil, nil, attached},
 		"one that nobody consents to":  {"shop", []string{shop, attachment("uid-of-made", "True")}, nil, nil, shopHas},
@@ -260,7 +271,7 @@ func TestWhatAGatewayMayHave(t *testing.T) {
 
 // TestOrder: what a Gateway may have depends on what there is, and not on how it came about.
 func TestOrder(t *testing.T) {
-	objects := read(t, secrets, shop, set, own, consents, attachment("uid-of-made", "True"))
+	objects := read(t, secrets, strings.Replace(shop, strings.Split(shop, "\n---\n")[1], budgeted, 1), set, second, own, consents, attachment("uid-of-made", "True"))
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s, there := newState(everywhere), map[int]bool{}
@@ -286,7 +297,8 @@ func TestOrder(t *testing.T) {
 				s.put(t, true, object)
 			}
 		}
-		if n := len(s.objects) + len(s.wanters) + len(s.plans) + len(s.claimed) + len(s.dependents) + len(s.grants) + len(s.bindings) + len(s.consents); n > 0 {
+		if n := len(s.objects) + len(s.wanters) + len(s.plans) + len(s.claimed) + len(s.dependents) + len(s.grants) + len(s.bindings) + len(s.consents) +
+			len(s.teams) + len(s.teamOf) + len(s.unsettled); n > 0 {
 			t.Fatalf("seed %d: of no objects, %d things are left: %+v", seed, n, s)
 		}
 	}

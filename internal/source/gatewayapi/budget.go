@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -17,6 +19,9 @@ type budget struct {
 	used           map[string]*amounts
 	over, overSets map[string]bool
 }
+
+// mostCertificates is how many a namespace may have without a bound of the owner.
+const mostCertificates = 2000
 
 // amounts are what objects have of a data plane.
 type amounts struct {
@@ -95,7 +100,7 @@ func (b *budget) take(namespace string, more *amounts) string {
 		{"headerNames", int32(len(used.headerNames)), int32(len(more.headerNames)), or(b.spec.HeaderNames, 128)}, //nolint:gosec // there are few
 		{"rateLimits", used.rateLimits, more.rateLimits, or(b.spec.RateLimits, 5000)},
 		{"listeners", used.listeners, more.listeners, or(b.spec.Listeners, 2000)},
-		{"certificates", used.certificates, more.certificates, or(b.spec.Certificates, 2000)},
+		{"certificates", used.certificates, more.certificates, or(b.spec.Certificates, mostCertificates)},
 	} {
 		if one.more > 0 && one.wanted > one.most {
 			used.add(more, -1)
@@ -152,27 +157,68 @@ func (r *route) giveBack() {
 	r.spent = nil
 }
 
-// charge has the listeners of an allowed ListenerSet count for the budget of its namespace. It reports whether all did.
+// charge has the listeners of an allowed ListenerSet count for the budget of its namespace, and the certificates that
+// they name, which pods get even if a listener is refused. It reports whether all did.
 func (p *parent) charge() bool {
 	if p.isOwners() {
 		return true
 	}
 	budget := &p.plane.budget
 	for _, l := range p.listeners {
-		if l.accepted.reason() != "" {
-			continue
-		}
-		wanted := &amounts{listeners: 1}
-		if l.TLS != nil {
-			wanted.certificates = int32(len(l.TLS.CertificateRefs)) //nolint:gosec // there are few
-		}
-		if why := budget.take(p.Namespace, wanted); why != "" {
-			l.accepted.no(appv1.ReasonBudgetExceeded, "%s", why)
-		} else {
-			p.charged.add(wanted, 1)
+		for _, wanted := range []*amounts{{certificates: certificatesOf(l.TLS)}, {listeners: 1}} {
+			if wanted.listeners > 0 && l.accepted.reason() != "" {
+				continue
+			}
+			why := budget.take(p.Namespace, wanted)
+			switch {
+			case why == "":
+				p.charged.add(wanted, 1)
+			case l.accepted.reason() == "":
+				l.accepted.no(appv1.ReasonBudgetExceeded, "%s", why)
+			}
 		}
 	}
 	return !budget.overSets[p.Namespace]
+}
+
+// certificatesOf is how many certificates a listener has by what it names.
+func certificatesOf(tls *gatewayv1.ListenerTLSConfig) int32 {
+	if tls == nil || or(tls.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
+		return 0
+	}
+	return int32(min(len(tls.CertificateRefs), maxCertificates)) //nolint:gosec // there are few
+}
+
+// CertificatesIn is how many certificates a ListenerSet has by what it names, and MostCertificates how many those of
+// another namespace may have at a Gateway of our own.
+func CertificatesIn(set *gatewayv1.ListenerSet) (n int32) {
+	for i := range set.Spec.Listeners {
+		n += certificatesOf(set.Spec.Listeners[i].TLS)
+	}
+	return n
+}
+
+// MostCertificates is described there.
+func MostCertificates(own *appv1.Gateway) int32 {
+	return or(or(own.Spec.NamespaceBudget, appv1.NamespaceBudget{}).Certificates, mostCertificates)
+}
+
+// WithinBudget returns ListenerSets of another namespace than that of a Gateway of our own, without the listeners whose
+// certificates are beyond its budget. They are those that charge refuses.
+func WithinBudget(own *appv1.Gateway, sets []*gatewayv1.ListenerSet) map[string]*gatewayv1.ListenerSet {
+	b, within := budget{spec: or(own.Spec.NamespaceBudget, appv1.NamespaceBudget{})}, map[string]*gatewayv1.ListenerSet{}
+	for _, set := range sorted(sets) {
+		kept := *set
+		kept.Spec.Listeners = nil
+		for i := range set.Spec.Listeners {
+			listener := &set.Spec.Listeners[i]
+			if b.take(set.Namespace, &amounts{certificates: certificatesOf(listener.TLS)}) == "" {
+				kept.Spec.Listeners = append(kept.Spec.Listeners, *listener)
+			}
+		}
+		within[set.Name] = &kept
+	}
+	return within
 }
 
 // giveBack gives back what an allowed ListenerSet has of the budget. It reports whether nobody waits for it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -168,6 +169,9 @@ func TestSetsChangeOneByOne(t *testing.T) { //nolint:funlen // one story
 					Namespaces: &appv1.HostnameNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}},
 				}}}
 			}
+			if n == 5 {
+				w.objects.Budget = &appv1.NamespaceBudget{Certificates: ptr.To[int32](8)}
+			}
 			other := w.objects.Gateways[0].DeepCopy()
 			other.Name = "other"
 			w.objects.Gateways = append(w.objects.Gateways, other)
@@ -192,6 +196,7 @@ func TestSetsChangeOneByOne(t *testing.T) { //nolint:funlen // one story
 				what := fmt.Sprintf("edit %d, %s", m, w.edit(index))
 				got, want := index.Result(), gatewayapi.Translate(w.at())
 				compareResults(t, what, got, want)
+				w.compareBudget(t, what, got)
 				clear(e.there)
 				all := w.at()
 				all.Each(func(kind string, object metav1.Object) {
@@ -215,6 +220,35 @@ func TestSetsChangeOneByOne(t *testing.T) { //nolint:funlen // one story
 				t.Errorf("of %d edits, %d changed one ListenerSet alone", 6*edits, alone)
 			}
 		})
+	}
+}
+
+// compareBudget compares which listeners are refused for their certificates with what a key server keeps from pods.
+func (w *teams) compareBudget(t *testing.T, what string, result *gatewayapi.Result) {
+	t.Helper()
+	statuses, own := result.Status(nil, allLive{}).ListenerSets, &appv1.Gateway{Spec: appv1.GatewaySpec{NamespaceBudget: w.objects.Budget}}
+	for _, gateway := range []string{"shared", "other"} {
+		sets := map[string][]*gatewayv1.ListenerSet{}
+		for _, set := range w.sets {
+			if string(set.Spec.ParentRef.Name) == gateway {
+				sets[set.Namespace] = append(sets[set.Namespace], set)
+			}
+		}
+		for namespace, all := range sets {
+			within := gatewayapi.WithinBudget(own, all)
+			for _, set := range all {
+				left := map[gatewayv1.SectionName]bool{}
+				for i := range within[set.Name].Spec.Listeners {
+					left[within[set.Name].Spec.Listeners[i].Name] = true
+				}
+				for _, of := range statuses[types.NamespacedName{Namespace: namespace, Name: set.Name}].Listeners {
+					c := meta.FindStatusCondition(of.Conditions, string(gatewayv1.ListenerConditionAccepted))
+					if isBeyond := c.Reason == string(appv1.ReasonBudgetExceeded); isBeyond && left[of.Name] || !left[of.Name] && c.Status == metav1.ConditionTrue {
+						t.Errorf("%s: listener %s of %s is within the budget: %t, and %s: %s", what, of.Name, set.Name, left[of.Name], c.Reason, c.Message)
+					}
+				}
+			}
+		}
 	}
 }
 
