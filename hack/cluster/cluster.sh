@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A one-node Kubernetes cluster on this machine, real down to the kubelet; "help" says how to use it.
+# A Kubernetes cluster of one node, or a few, on this machine, real down to the kubelet; "help" says how to use it.
 #
-# Everything it makes is inside the directories, the network link, the address ranges and the cgroup named
-# below, so that it meets nothing else on the machine and "down" can remove all of it.
+# Everything it makes is inside the directories, the network links, the network namespaces, the address ranges and the
+# cgroup named below, so that it meets nothing else on the machine and "down" can remove all of it.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -20,6 +20,7 @@ node=gateway-node
 # The node's own address. It exists on this machine only, so the cluster needs no network and nobody on the
 # network can reach the cluster.
 node_ip=10.244.0.1
+api_ip=$node_ip
 pod_cidr=10.244.0.0/16
 service_cidr=10.96.0.0/16
 api_port=6443
@@ -46,21 +47,25 @@ source "$here/lib/config.sh"
 source "$here/lib/host.sh"
 # shellcheck source=lib/node.sh
 source "$here/lib/node.sh"
+# shellcheck source=lib/more.sh
+source "$here/lib/more.sh"
 # shellcheck source=lib/down.sh
 source "$here/lib/down.sh"
 
 usage() {
     cat <<END
-A one-node Kubernetes $kube_version on this machine (Debian or Ubuntu, as root).
+A Kubernetes $kube_version of one node on this machine (Debian or Ubuntu, as root).
 
 usage: cluster.sh COMMAND
 
-  up             start the cluster, or what is missing of it; does nothing if all of it runs
+  up             start the cluster, or what is missing of it; does nothing if all of it runs. With NODES=3, it has
+                 three nodes, each but the first in a network namespace, $node-2 and so on; more are not possible
   down           stop it and remove every trace of it but the cache
   kill NAME      end one of these at once, as a crash does: etcd containerd kube-apiserver
-                 kube-controller-manager kube-scheduler kubelet kube-proxy; "up" starts it again
+                 kube-controller-manager kube-scheduler kubelet kube-proxy; "up" starts it again.
+                 containerd, kubelet and kube-proxy of another node: kill NAME 2
   restart NAME   end it and start it again
-  load IMAGE...  make images known to the node: docker-archive files, or names of images in Docker
+  load IMAGE...  make images known to all nodes: docker-archive files, or names of images in Docker
   kubeconfig     print the path of the administrator's kubeconfig
   assets         print a directory with kube-apiserver, etcd, kubectl and the rest, built if need be
   check          say whether a node can run on this machine
@@ -77,7 +82,7 @@ Progress goes to standard error. Exit codes: 1 failure, 2 wrong usage, 3 this ma
   cache   $cache
   state   $state
   logs    $logs
-  API     https://$node_ip:$api_port  pods $pod_cidr  services $service_cidr
+  API     https://$api_ip:$api_port  pods $pod_cidr  services $service_cidr
 END
 }
 
@@ -93,6 +98,7 @@ up() {
     make_pki
     write_configs
     start_node
+    start_more_nodes
     say "the cluster is up; use it with"
     echo "    export KUBECONFIG=$kubeconfig PATH=$bin:\$PATH" >&2
 }
@@ -108,13 +114,14 @@ main() {
         "$command"
         ;;
     kill | restart)
-        (($# == 2)) || fail_usage "$command needs the name of one component"
-        "${command}_component" "$2"
+        (($# == 2 || $# == 3)) || fail_usage "$command needs the name of one component"
+        on_node "${3:-1}" kill_component "$2"
+        [[ $command == kill ]] || up
         ;;
     load)
         shift
         (($# > 0)) || fail_usage "load needs the images to load"
-        load "$@"
+        for_each_node load "$@"
         ;;
     *)
         fail_usage "unknown command: ${command:-none given}"

@@ -10,6 +10,10 @@ write_configs() {
     for name in kube-controller-manager kube-scheduler kube-proxy kubelet; do
         write_kubeconfig "$config/$name.kubeconfig" "$name"
     done
+    write_node_configs
+}
+
+write_node_configs() {
     write_containerd_config
     write_cni_config
     write_kubelet_config
@@ -48,6 +52,7 @@ write_containerd_config() {
 # Every pod gets a link of its own to the node (ptp), no bridge: then all its traffic is routed, and answers
 # that bypass the translation of Service addresses cannot happen.
 write_cni_config() {
+    local network=${pod_cidr%.0.0/16}
     mkdir -p "$config/cni"
     put "$config/cni/10-gateway.conflist" <<-END
 		{
@@ -58,7 +63,8 @@ write_cni_config() {
 		    "ipam": {
 		      "type": "host-local",
 		      "dataDir": "$run/cni",
-		      "ranges": [[{"subnet": "$pod_cidr", "rangeStart": "${node_ip%.*}.10", "gateway": "$node_ip"}]],
+		      "ranges": [[{"subnet": "$pod_cidr", "rangeStart": "$network.$((64 * (number - 1))).10",
+		                  "rangeEnd": "$network.$((64 * number - 1)).254", "gateway": "$node_ip"}]],
 		      "routes": [{"dst": "0.0.0.0/0"}]
 		    }
 		  }, {

@@ -72,7 +72,7 @@ unmount_all() {
 # shim_sockets prints the sockets of containerd's shims, which are not in its state directory.
 shim_sockets() {
     local file address
-    for file in "$run"/containerd/io.containerd.runtime.v2.task/*/*/address; do
+    for file in "$run"/{,node-*/}containerd/io.containerd.runtime.v2.task/*/*/address; do
         if [[ -f $file ]]; then
             address=$(<"$file")
             echo "${address#unix://}"
@@ -106,6 +106,7 @@ leftovers() {
     mounts | sed 's/^/mount /'
     pod_links | sed 's/^/network link /'
     host_ports | sed 's/^/host port /'
+    networks | sed 's/^/network namespace /'
     if ip link show "$link" >/dev/null 2>&1; then
         echo "network link $link"
     fi

@@ -14,7 +14,7 @@ prepare_host() {
 # Kernel settings that kubelet changes, and forwarding. "down" puts back what was there.
 changed_sysctls=(
     net.ipv4.ip_forward vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops
-    kernel.keys.root_maxkeys kernel.keys.root_maxbytes
+    kernel.keys.root_maxkeys kernel.keys.root_maxbytes net.bridge.bridge-nf-call-iptables
 )
 
 # save_sysctls keeps the values of this boot: after a reboot, the machine's own are back.
@@ -75,6 +75,9 @@ restore_network() {
     done < <(firewall_rules)
     for device in $(pod_links); do
         ip link del "$device" 2>/dev/null || true
+    done
+    for device in $(networks); do
+        ip netns del "$device"
     done
     if ip link show "$link" >/dev/null 2>&1; then
         ip link del "$link"

@@ -4,6 +4,18 @@
 # start_node starts what does not run, or runs with another configuration, in the order things depend on
 # each other, and waits until pods can run.
 start_node() {
+    start_etcd
+    start_containerd
+    start_apiserver
+    wait_for containerd 30 ctr_here version
+    load_pause
+    wait_for kube-apiserver 90 api get --raw /readyz
+    start_controllers
+    start_kubelet
+    wait_for kube-controller-manager 30 api get serviceaccount default --namespace=default
+}
+
+start_etcd() {
     start etcd "$bin/etcd" --name=etcd --data-dir="$state/etcd" --logger=zap --log-level=warn \
         --listen-client-urls=https://127.0.0.1:12379 --advertise-client-urls=https://127.0.0.1:12379 \
         --listen-peer-urls=https://127.0.0.1:12380 --initial-advertise-peer-urls=https://127.0.0.1:12380 \
@@ -12,23 +24,25 @@ start_node() {
         --client-cert-auth --trusted-ca-file="$pki/ca.crt" \
         --peer-cert-file="$pki/etcd.crt" --peer-key-file="$pki/etcd.key" \
         --peer-client-cert-auth --peer-trusted-ca-file="$pki/ca.crt"
+}
+
+start_containerd() {
     # Images are loaded, never pulled: a missing one must fail at once and without asking the internet, so
     # containerd's way there is a proxy that does not exist.
-    start containerd env HTTP_PROXY=http://127.0.0.1:1 HTTPS_PROXY=http://127.0.0.1:1 \
+    start containerd "${in_node[@]}" env HTTP_PROXY=http://127.0.0.1:1 HTTPS_PROXY=http://127.0.0.1:1 \
         "$(command -v containerd)" --config="$config/containerd.toml" --log-level=warn
-    start_apiserver
-    wait_for containerd 30 ctr_here version
-    load_pause
-    wait_for kube-apiserver 90 api get --raw /readyz
-    start_controllers
-    start kubelet "$bin/kubelet" --config="$config/kubelet.yaml" --kubeconfig="$config/kubelet.kubeconfig" \
+}
+
+# start_kubelet starts what a node has besides containerd, and waits until pods can run on it.
+start_kubelet() {
+    start kubelet "${in_node[@]}" \
+        "$bin/kubelet" --config="$config/kubelet.yaml" --kubeconfig="$config/kubelet.kubeconfig" \
         --hostname-override="$node" --node-ip="$node_ip" --root-dir="$state/kubelet" --cert-dir="$state/kubelet/pki"
     wait_for kubelet 60 api get node "$node"
-    start kube-proxy "$bin/kube-proxy" --config="$config/kube-proxy.yaml"
+    start kube-proxy "${in_node[@]}" "$bin/kube-proxy" --config="$config/kube-proxy.yaml"
     wait_for kubelet 60 node_is_ready
     wait_for kubelet 30 kubelet_knows_pods
-    wait_for kube-proxy 30 nft list chain ip kube-proxy services
-    wait_for kube-controller-manager 30 api get serviceaccount default --namespace=default
+    wait_for kube-proxy 30 "${in_node[@]}" nft list chain ip kube-proxy services
 }
 
 start_apiserver() {
@@ -112,11 +126,6 @@ kill_component() {
     wait_until 5 is_stopped "$1" || fail "failed to end $1"
 }
 
-restart_component() {
-    kill_component "$1"
-    up
-}
-
 is_stopped() {
     ! is_running "$1"
 }
@@ -181,6 +190,6 @@ load() {
         else
             fail "failed to load $image: there is no such file, and no Docker to ask for it"
         fi
-        say "loaded $image"
+        say "loaded $image into $node"
     done
 }

@@ -17,7 +17,7 @@ make_pki() {
         new_leaf etcd "/CN=etcd" IP:127.0.0.1
         new_leaf kube-apiserver "/O=system:masters/CN=kube-apiserver" \
             "IP:$node_ip,IP:${service_cidr%.*}.1,IP:127.0.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
-        new_leaf kubelet "/O=system:nodes/CN=system:node:$node" "IP:$node_ip,DNS:$node"
+        new_kubelet
         new_leaf kube-controller-manager "/CN=system:kube-controller-manager"
         new_leaf kube-scheduler "/CN=system:kube-scheduler"
         new_leaf kube-proxy "/CN=system:kube-proxy"
@@ -29,6 +29,10 @@ make_pki() {
         fail "failed to make certificates"
     }
     mv "$unfinished" "$pki"
+}
+
+new_kubelet() {
+    new_leaf kubelet "/O=system:nodes/CN=system:node:$node" "IP:$node_ip,DNS:$node"
 }
 
 # new_leaf NAME SUBJECT [ALTERNATIVE_NAMES] makes NAME.key and NAME.crt for a client and, with names, a server.
@@ -60,7 +64,7 @@ contexts:
 clusters:
 - name: gateway-cluster
   cluster:
-    server: https://$node_ip:$api_port
+    server: https://$api_ip:$api_port
     certificate-authority-data: $(base64 -w0 "$pki/ca.crt")
 users:
 - name: $name
