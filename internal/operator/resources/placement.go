@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"slices"
+
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -17,6 +19,9 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	spec.WithNodeSelector(pods.NodeSelector)
 	for i := range pods.Tolerations {
 		spec.WithTolerations(apply.From[corev1ac.TolerationApplyConfiguration](pods.Tolerations[i]))
+	}
+	if pods.Kind != appv1.PodsKindDaemonSet {
+		spec.WithTolerations(leaving(pods.Tolerations)...)
 	}
 	affinity := corev1ac.Affinity()
 	if pods.Affinity != nil {
@@ -37,6 +42,24 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	for _, secret := range pods.ImagePullSecrets {
 		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
 	}
+}
+
+// leavesAfter is how many seconds after Kubernetes has noticed that a node is lost its proxies are replaced: its default
+// is 300. Until then an edit is not Programmed, because a proxy that comes back may answer by what it knew.
+const leavesAfter = 30
+
+// leaving are the tolerations for a node that is lost, each unless the Gateway has one.
+func leaving(own []corev1.Toleration) []*corev1ac.TolerationApplyConfiguration {
+	var all []*corev1ac.TolerationApplyConfiguration
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !slices.ContainsFunc(own, func(t corev1.Toleration) bool {
+			return (t.Key == taint || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
+		}) {
+			all = append(all, corev1ac.Toleration().WithKey(taint).WithOperator(corev1.TolerationOpExists).
+				WithEffect(corev1.TaintEffectNoExecute).WithTolerationSeconds(leavesAfter))
+		}
+	}
+	return all
 }
 
 // spread keeps the pods of one rollout on different nodes where possible. Pods that they replace do not count. It is no

@@ -17,6 +17,7 @@ import (
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/proxypod"
@@ -115,6 +116,34 @@ func TestListenersChangeNoPod(t *testing.T) {
 	}
 	if ports := DesiredService(gateway, nil).Spec.Ports; len(ports) != 3 || *ports[2].Port != 81 {
 		t.Errorf("the Service has ports %+v, want the new one, 81, as the third", ports)
+	}
+}
+
+// TestLostNodes: proxies leave a node that is lost after 30 s, unless the Gateway says otherwise.
+func TestLostNodes(t *testing.T) {
+	const unreachable, notReady = corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady
+	for name, test := range map[string]struct {
+		own  []corev1.Toleration
+		want string
+	}{
+		"nothing":           {nil, notReady + " 30 " + unreachable + " 30"},
+		"another taint":     {[]corev1.Toleration{{Key: "example.com/edge"}}, "example.com/edge - " + notReady + " 30 " + unreachable + " 30"},
+		"another effect":    {[]corev1.Toleration{{Effect: corev1.TaintEffectNoSchedule}}, " - " + notReady + " 30 " + unreachable + " 30"},
+		"one of the taints": {[]corev1.Toleration{{Key: unreachable, TolerationSeconds: new(int64(600))}}, unreachable + " 600 " + notReady + " 30"},
+		"all taints":        {[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, " -"},
+	} {
+		gateway := &appv1.Gateway{Spec: appv1.GatewaySpec{Pods: appv1.PodsSpec{Tolerations: test.own}}}
+		var got []string
+		for _, toleration := range DesiredDeployment(gateway, testOptions).Spec.Template.Spec.Tolerations {
+			seconds := "-"
+			if toleration.TolerationSeconds != nil {
+				seconds = fmt.Sprint(*toleration.TolerationSeconds)
+			}
+			got = append(got, ptr.Deref(toleration.Key, "")+" "+seconds)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: the tolerations are %q, want %q", name, strings.Join(got, " "), test.want)
+		}
 	}
 }
 
