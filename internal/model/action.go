@@ -442,6 +442,23 @@ type ExternalAuth struct {
 	Repeat bool
 	// MaxBody is how many bytes the body of a request may have, which the Service gets; 0: it does not get it.
 	MaxBody int64
+	// Cache keeps answers; nil: the Service is asked about each request.
+	Cache *AuthCache
+}
+
+// AuthCache is how answers of a Service that decides are kept.
+type AuthCache struct {
+	MaxAge time.Duration
+	// Headers, in lower case, and Cookies are what an answer depends on; all that is sent if there are none.
+	Headers, Cookies []string
+	// Durations are for answers that do not say how long they last. Of two for one status, the first counts.
+	Durations []AuthCacheDuration
+}
+
+// AuthCacheDuration is how long an answer with a status is kept.
+type AuthCacheDuration struct {
+	Status int32
+	Keep   time.Duration
 }
 
 // Mirror is a backend that gets copies of requests. Its responses are dropped.

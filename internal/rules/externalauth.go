@@ -20,7 +20,24 @@ func (r *rule) addExternalAuth(from *appv1.ExternalAuth) {
 	r.setAuth(gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(from.BackendRef.Name), Port: &from.BackendRef.Port}, model.ExternalAuth{
 		Path: cmp.Or(from.Path, "/"), Timeout: duration(cmp.Or(from.Timeout, "5s")), MaxBody: int64(or(from.ForwardBody, appv1.ForwardBody{}).MaxSize),
 		RequestHeaders: lowered(from.RequestHeaders), ResponseHeaders: lowered(from.ResponseHeaders),
+		Cache: authCache(from.Cache),
 	})
+}
+
+func inSeconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+func authCache(from *appv1.ExternalAuthCache) *model.AuthCache {
+	if from == nil {
+		return nil
+	}
+	key := or(from.Key, appv1.ExternalAuthCacheKey{})
+	cache := &model.AuthCache{MaxAge: inSeconds(cmp.Or(from.MaxAgeSeconds, 300)), Headers: lowered(key.Headers), Cookies: texts(key.Cookies)}
+	for _, some := range from.Durations {
+		for _, status := range some.Statuses {
+			cache.Durations = append(cache.Durations, model.AuthCacheDuration{Status: status, Keep: inSeconds(some.Seconds)})
+		}
+	}
+	return cache
 }
 
 // setAuth has a Service decide about the requests. If there is none, no request may pass.

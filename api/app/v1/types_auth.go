@@ -41,6 +41,87 @@ type ExternalAuth struct {
 	// +optional
 	// +kubebuilder:default="5s"
 	Timeout Duration `json:"timeout,omitempty"`
+
+	// Keeps answers of the Service, and uses them for requests about which it would be asked the same. By default, the
+	// Service is asked about each request.
+	// +optional
+	Cache *ExternalAuthCache `json:"cache,omitempty"`
+}
+
+// ExternalAuthCache keeps answers of 2xx, 3xx and 4xx for as long as their Cache-Control says, by max-age or s-maxage.
+// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. Nor is an answer kept longer than a JSON
+// Web Token lives that the Service was sent.
+//
+// A kept answer is for requests of the same rule that send the Service the same: host, method, path and query, the
+// client's address, requestHeaders and the body. Each thread of each proxy keeps its own. Whose access is revoked may
+// get in as long as an answer is kept.
+type ExternalAuthCache struct {
+	// How many seconds an answer is kept at most, whatever its Cache-Control says.
+	// +optional
+	// +kubebuilder:default=300
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	MaxAgeSeconds int32 `json:"maxAgeSeconds,omitempty"`
+
+	// The part of what the Service is sent that its answer depends on. By default, it is everything.
+	// +optional
+	Key *ExternalAuthCacheKey `json:"key,omitempty"`
+
+	// How long an answer is kept that has neither Cache-Control nor Expires, by its status. By default, it is not kept.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Durations []ExternalAuthCacheDuration `json:"durations,omitempty"`
+}
+
+// ExternalAuthCacheKey names what an answer depends on, beside the host, the body and Authorization. Requests that send
+// the Service the same of it get the same answer. The Service is asked about each request that has neither Authorization
+// nor any of the cookies and headers, besides X-Forwarded-*.
+//
+// Warning: if the Service looks at anything else, one client gets what it decided for another.
+//
+// +kubebuilder:validation:MinProperties=1
+type ExternalAuthCacheKey struct {
+	// The headers, of those that the Service gets. X-Forwarded-Uri has the path and query of the request,
+	// X-Forwarded-Method its method, and X-Forwarded-For the client's address.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Headers []HeaderName `json:"headers,omitempty"`
+
+	// The cookies, if the Service gets the header Cookie.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Cookies []ExternalAuthCookie `json:"cookies,omitempty"`
+}
+
+// ExternalAuthCookie is the name of a cookie.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.-]+$`
+type ExternalAuthCookie string
+
+// ExternalAuthCacheDuration is how long answers with some statuses are kept.
+type ExternalAuthCacheDuration struct {
+	// The statuses.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=200
+	// +kubebuilder:validation:items:Maximum=499
+	Statuses []int32 `json:"statuses"`
+
+	// How many seconds. Of two for one status, the first counts. It is never longer than maxAgeSeconds.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	Seconds int32 `json:"seconds"`
 }
 
 // ForwardBody sends the body of requests to the Service that decides. The proxy waits up to 10 s for it.

@@ -87,7 +87,7 @@ func askRules(env Env, condition string, answers ...string) []string {
 }
 
 // auth lets a Service decide about requests, by a question. The parameter "auth.body" is the most bytes of a body that
-// goes with the question.
+// goes with the question, and "auth.cache" is how answers are kept.
 //
 // A body whose length is not known is waited for until it is longer than any may be. HAProxy's buffer always holds that
 // beside the headers, so what was waited for is the whole body, or too long.
@@ -102,6 +102,9 @@ var auth = filter{
 		question{in.BackendFor(auth.Backend), auth.Path, auth.RequestHeaders, auth.ResponseHeaders, auth.Timeout}.encode("auth", p)
 		if auth.Repeat {
 			p.set("auth.repeat", "1")
+		}
+		if auth.Cache != nil {
+			p.set("auth.cache", cacheText(auth.Cache))
 		}
 		if most := auth.MaxBody; most > 0 {
 			if in.Rule.MaxBody != nil && !in.Rule.Shadows(bodyGuard) {
@@ -122,6 +125,7 @@ var auth = filter{
 		return Rules{
 			Request: slices.Concat([]string{
 				"http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat"),
+				"http-request set-var(txn.auth_cache) " + text("auth.cache") + " if " + has("auth.cache"),
 				"http-request set-var(txn.auth_body) " + param("auth.body") + ",add(0) if " + has("auth.body"),
 			}, tooLong("{ req.body_size,sub(txn.auth_body) gt 0 }"), []string{wait}, tooLong("{ req.body_len,sub(txn.auth_body) gt 0 }"), questionRules(env, "auth")),
 			AfterResponse: []string{authCookies},
@@ -138,8 +142,38 @@ var auth = filter{
 		if auth.MaxBody > 0 {
 			all = append(all, fmt.Sprintf("ExternalAuth: the Service gets bodies of up to %d bytes, else the client gets 413", auth.MaxBody))
 		}
+		if cache := auth.Cache; cache != nil {
+			all = append(all, fmt.Sprintf("ExternalAuth: answers are kept for up to %s, for requests that send the same%s", cache.MaxAge, keyText(cache)))
+		}
 		return all
 	},
+}
+
+// cacheText returns the parameter of a cache of answers: its seconds, headers, cookies, and seconds by status.
+func cacheText(cache *model.AuthCache) string {
+	durations := make([]string, len(cache.Durations))
+	for i := range cache.Durations {
+		of := &cache.Durations[i]
+		durations[i] = fmt.Sprintf("%d=%d", of.Status, of.Keep/time.Second)
+	}
+	return fmt.Sprintf("%d;%s;%s;%s", cache.MaxAge/time.Second, strings.Join(cache.Headers, ","), strings.Join(cache.Cookies, ","), strings.Join(durations, ","))
+}
+
+// keyText returns the text about what requests with the same answer have in common, "" if it is all that is sent.
+func keyText(cache *model.AuthCache) string {
+	if len(cache.Headers)+len(cache.Cookies) == 0 {
+		return ""
+	}
+	text := " Host, body and Authorization"
+	for _, some := range []struct {
+		kind  string
+		names []string
+	}{{"headers ", cache.Headers}, {"cookies ", cache.Cookies}} {
+		if len(some.names) > 0 {
+			text += ", " + some.kind + strings.Join(some.names, ", ")
+		}
+	}
+	return text
 }
 
 // addQuestions adds what questions about requests need. HAProxy counts them, because a program does not learn that its

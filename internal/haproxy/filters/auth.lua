@@ -43,35 +43,35 @@ local function asks(txn, backend)
   return txn:get_var("txn.auth") == backend
 end
 
--- The method, and the text of the question.
+-- The method, the text of the question, and its headers that are from the request, as lines.
 local function question(txn)
   local repeats, body = txn:get_var("txn.auth_repeat"), txn:get_var("txn.auth_body") and (txn.f:req_body() or "")
   local path, asked, method = txn:get_var("txn.auth_path"), txn.f:pathq(), txn.f:method()
   local names = set((txn:get_var("txn.auth_send") or "") .. (repeats and "" or forwarded))
-  local lines = {
-    "", "host: " .. (txn.f:req_fhdr("host", 1) or ""), "gateway-auth-backend: " .. txn:get_var("txn.auth"),
-    "gateway-auth-filters: " .. txn:get_var("txn.auth_filters"), "gateway-room: " .. room(txn),
-    "gateway-team: " .. (txn:get_var("txn.team") or ""),
-  }
+  local sent = {"host: " .. (txn.f:req_fhdr("host", 1) or "")}
   for line, name in string.gmatch(txn.f:req_hdrs(), "(([^:\r\n]+):[^\r\n]*)") do
     if names[name] then
-      lines[#lines + 1] = line
+      sent[#sent + 1] = line
     end
   end
   if asks(txn, "login") then
-    lines[#lines + 1] = "cookie: " .. (txn:get_var("txn.login_cookies") or "")
+    sent[#sent + 1] = "cookie: " .. (txn:get_var("txn.login_cookies") or "")
   end
   if repeats then
     path = path .. (asked or "/")
   else
-    lines[#lines + 1] = "x-forwarded-method: " .. method
-    lines[#lines + 1] = asked and "x-forwarded-uri: " .. asked
+    sent[#sent + 1] = "x-forwarded-method: " .. method
+    sent[#sent + 1] = asked and "x-forwarded-uri: " .. asked
     method = body and "POST" or "GET"
   end
-  lines[1] = method .. " " .. path .. " HTTP/1.1"
+  local lines = {
+    method .. " " .. path .. " HTTP/1.1", table.concat(sent, "\r\n"), "gateway-auth-backend: " .. txn:get_var("txn.auth"),
+    "gateway-auth-filters: " .. txn:get_var("txn.auth_filters"), "gateway-room: " .. room(txn),
+    "gateway-team: " .. (txn:get_var("txn.team") or ""),
+  }
   lines[#lines + 1] = body and "content-length: " .. #body
   lines[#lines + 1] = "\r\n" .. (body or "")
-  return method, table.concat(lines, "\r\n")
+  return method, table.concat(lines, "\r\n"), sent
 end
 
 -- The headers of the answer that the backend gets, with their values. Some backends take one whose name has other
@@ -152,9 +152,157 @@ local function decide(txn, answer)
   end
 end
 
+-- How a rule keeps answers, as txn.auth_cache has it: for how many seconds at most, by which headers and cookies, and
+-- how many seconds those that do not say, by status. By all of the question if there are neither headers nor cookies.
+local caches = {}
+
+local function cacheOf(txn)
+  local text = txn:get_var("txn.auth_cache")
+  if text and not caches[text] then
+    local most, headers, cookies, durations = string.match(text, "^(%d+);([^;]*);([^;]*);(.*)$")
+    local cache = {most = tonumber(most), isNamed = headers .. cookies ~= "", headers = {authorization = true}, cookies = {}, durations = {}}
+    for name in string.gmatch(headers, "[^,]+") do
+      cache.headers[name] = true
+    end
+    for name in string.gmatch(cookies, "[^,]+") do
+      cache.cookies[name] = true
+    end
+    for status, seconds in string.gmatch(durations, "(%d+)=(%d+)") do
+      cache.durations[tonumber(status)] = cache.durations[tonumber(status)] or tonumber(seconds)
+    end
+    caches[text] = cache
+  end
+  return not parts[txn:get_var("txn.auth")] and caches[text] or nil
+end
+
+-- What the named headers and cookies of a question are, beside its host. nil if none of them tells clients apart.
+local function named(cache, sent)
+  local all, isKnown = {sent[1]}, false
+  for i = 2, #sent do
+    local name, value = string.match(sent[i], "^([^:]+): ?(.*)$")
+    if cache.headers[name] then
+      all[#all + 1] = sent[i]
+      isKnown = isKnown or value ~= "" and not string.find(name, "^x%-forwarded%-")
+    end
+    for cookie in string.gmatch(name == "cookie" and value or "", "[^;]+") do
+      local key, content = string.match(cookie, "^%s*(.-)%s*=%s*(.-)%s*$")
+      if cache.cookies[key] then
+        all[#all + 1] = key .. "=" .. content
+        isKnown = isKnown or content ~= ""
+      end
+    end
+  end
+  return isKnown and table.concat(all, "\r\n") or nil
+end
+
+-- The key of an answer: a hash of the rule with its filters, and of what is sent, or the part of it that is named.
+local function keyOf(txn, cache, text, sent)
+  local rule = string.match(txn:get_var("txn.hit"), "^[^|]*|[^|]*|[^|]*")
+  if cache.isNamed then
+    text = named(cache, sent)
+    text = text and text .. "\r\n\r\n" .. (txn:get_var("txn.auth_body") and txn.f:req_body() or "")
+  end
+  return text and txn.c:sha2(rule .. "\r\n" .. text, 256)
+end
+
+local function less(a, b)
+  return a < b and a or b
+end
+
+-- For how many seconds Cache-Control says that an answer may be kept, nil if it does not say.
+local function said(headers)
+  local least
+  for directive in string.gmatch(string.lower(table.concat(headers["cache-control"] or {}, ",")), "[^,]+") do
+    local name, value = string.match(directive, "^%s*([^=%s]*)%s*=?%s*\"?(.-)\"?%s*$")
+    if name == "no-store" or name == "no-cache" or name == "private" then
+      return 0
+    elseif name == "max-age" or name == "s-maxage" then
+      local seconds = string.find(value, "^%d+$") and tonumber(value) or 0
+      least = less(least or seconds, seconds)
+    end
+  end
+  return least
+end
+
+-- Whether an answer may be one for clients with the same key. What it varies by has to be in there.
+local function isShared(cache, headers)
+  if headers["set-cookie"] or headers["x-accel-expires"] then
+    return false
+  end
+  for name in string.gmatch(string.lower(table.concat(headers["vary"] or {}, ",")), "[^,%s]+") do
+    if name == "*" or cache.isNamed and not cache.headers[name] and name ~= "host" then
+      return false
+    end
+  end
+  return true
+end
+
+-- For how many seconds an answer is kept, by what it says and by the tokens that were sent.
+local function lifetime(txn, cache, text, answer)
+  local headers = answer.headers
+  local seconds = said(headers)
+  if not seconds and not headers["cache-control"] and not headers["expires"] and not headers["pragma"] then
+    seconds = cache.durations[answer.status]
+  end
+  local age = tonumber(headers["age"] and headers["age"][1] or 0)
+  if not seconds or not age or age < 0 or not isShared(cache, headers) then
+    return 0
+  end
+  seconds = less(seconds - age, cache.most)
+  for token in string.gmatch(text, "eyJ[%w_-]+%.[%w_-]+%.[%w_-]*") do
+    local ends = txn.c:jwt_payload_query(token, "$.exp")
+    seconds = less(seconds, (ends or "") == "" and seconds or (tonumber(ends) or 0) - core.now().sec)
+  end
+  return seconds
+end
+
+-- Answers by key: the young ones, and those that were young before there were too many.
+local young, old, size, most = {}, {}, 0, nil
+
+local function recall(key)
+  local entry = young[key] or old[key]
+  local age = entry and core.now().sec - entry.since
+  return age and age >= 0 and age < entry.seconds and entry.answer or nil
+end
+
+-- All threads keep up to 16 MiB, without what HAProxy itself needs.
+local function remember(key, since, seconds, answer)
+  local bytes = 500 + #answer.body
+  for name, values in pairs(answer.headers) do
+    for _, value in ipairs(values) do
+      bytes = bytes + 200 + #name + #value
+    end
+  end
+  most = most or (8 << 20) // tonumber(core.get_info()["Nbthread"])
+  if bytes > 8192 then
+    return
+  elseif size + bytes > most then
+    young, old, size = {}, young, 0
+  end
+  young[key], size = {since = since, seconds = seconds, answer = answer}, size + bytes
+end
+
+-- Keeps an answer if it decides about the request, and says for how long. Of one that lets it through, the headers for
+-- the backend are kept.
+local function keep(txn, cache, key, since, text, answer)
+  local isGood = passes(txn, answer.status)
+  local seconds = (isGood or answer.status >= 300 and answer.status < 500) and lifetime(txn, cache, text, answer) or 0
+  if seconds > 0 then
+    remember(key, since, seconds, isGood and {status = answer.status, headers = kept(txn, answer), body = ""} or answer)
+  end
+end
+
 local function ask(txn)
-  local most = tonumber(string.match(txn:get_var("txn.auth_filters"), "%d+")) // 1000 + 5
-  return exchange(address, most, question(txn))
+  local method, text, sent = question(txn)
+  local cache = cacheOf(txn)
+  local key = cache and keyOf(txn, cache, text, sent)
+  local answer, since = key and recall(key), core.now().sec
+  if not answer then
+    local seconds = tonumber(string.match(txn:get_var("txn.auth_filters"), "%d+")) // 1000 + 5
+    answer = exchange(address, seconds, method, text)
+    local _ = answer and key and keep(txn, cache, key, since, text, answer)
+  end
+  return answer
 end
 
 local function auth(txn)
