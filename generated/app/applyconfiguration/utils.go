@@ -93,6 +93,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ExternalAuthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ExternalAuthBackendRef"):
 		return &appv1.ExternalAuthBackendRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ExternalAuthCache"):
+		return &appv1.ExternalAuthCacheApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ExternalAuthCacheDuration"):
+		return &appv1.ExternalAuthCacheDurationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ExternalAuthCacheKey"):
+		return &appv1.ExternalAuthCacheKeyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FilterException"):
 		return &appv1.FilterExceptionApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ForwardBody"):

@@ -627,6 +627,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.ExternalAuthBackendRef
       default: {}
+    - name: cache
+      type:
+        namedType: gateway.api.app.v1.ExternalAuthCache
     - name: forwardBody
       type:
         namedType: gateway.api.app.v1.ForwardBody
@@ -659,6 +662,49 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+- name: gateway.api.app.v1.ExternalAuthCache
+  map:
+    fields:
+    - name: durations
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ExternalAuthCacheDuration
+          elementRelationship: atomic
+    - name: key
+      type:
+        namedType: gateway.api.app.v1.ExternalAuthCacheKey
+    - name: maxAgeSeconds
+      type:
+        scalar: numeric
+- name: gateway.api.app.v1.ExternalAuthCacheDuration
+  map:
+    fields:
+    - name: seconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: statuses
+      type:
+        list:
+          elementType:
+            scalar: numeric
+          elementRelationship: associative
+- name: gateway.api.app.v1.ExternalAuthCacheKey
+  map:
+    fields:
+    - name: cookies
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: headers
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.FilterException
   map:
     fields:

@@ -32,6 +32,9 @@ type ExternalAuthApplyConfiguration struct {
 	ForwardBody *ForwardBodyApplyConfiguration `json:"forwardBody,omitempty"`
 	// How long the answer may take. Zero is no limit.
 	Timeout *appv1.Duration `json:"timeout,omitempty"`
+	// Keeps answers of the Service, and uses them for requests about which it would be asked the same. By default, the
+	// Service is asked about each request.
+	Cache *ExternalAuthCacheApplyConfiguration `json:"cache,omitempty"`
 }
 
 // ExternalAuthApplyConfiguration constructs a declarative configuration of the ExternalAuth type for use with
@@ -89,5 +92,13 @@ func (b *ExternalAuthApplyConfiguration) WithForwardBody(value *ForwardBodyApply
 // If called multiple times, the Timeout field is set to the value of the last call.
 func (b *ExternalAuthApplyConfiguration) WithTimeout(value appv1.Duration) *ExternalAuthApplyConfiguration {
 	b.Timeout = &value
+	return b
+}
+
+// WithCache sets the Cache field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cache field is set to the value of the last call.
+func (b *ExternalAuthApplyConfiguration) WithCache(value *ExternalAuthCacheApplyConfiguration) *ExternalAuthApplyConfiguration {
+	b.Cache = value
 	return b
 }
