@@ -59,6 +59,10 @@ func setAuth(s *settings, value string) string {
 		}
 		auth.ResponseHeaders = append(auth.ResponseHeaders, appv1.HeaderName(name))
 	}
+	if s.values["auth-cache-key"] != "" {
+		auth.Cache, _ = s.authCache()
+		sendKey(auth)
+	}
 	s.auth, s.authNamespace = auth, service.Namespace
 	s.guardsOf = append(s.guardsOf, s.annotation)
 	return authNote
@@ -66,7 +70,7 @@ func setAuth(s *settings, value string) string {
 
 // partsOfAuth are those that nginx reads beside auth-url alone.
 var partsOfAuth = strings.Fields("auth-method auth-signin auth-signin-redirect-param auth-response-headers auth-snippet auth-proxy-set-headers " +
-	"auth-request-redirect auth-always-set-cookie")
+	"auth-request-redirect auth-always-set-cookie auth-cache-key auth-cache-duration")
 
 // setAuthMethod takes the method by which the Service is asked in any case.
 func setAuthMethod(s *settings, value string) string {

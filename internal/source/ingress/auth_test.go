@@ -32,7 +32,7 @@ var authTests = map[string]struct {
 	"a place to sign in": {
 		map[string]string{"auth-url": asked, "auth-signin": "https://login.example.com/start?rd=$escaped_request_uri", "auth-method": "GET", "auth-cache-key": "$cookie_a"},
 		"/ Service a asks login:4180/oauth2/auth []",
-		[]string{"auth-signin: " + authSignIn, "auth-url: " + authNote},
+		[]string{"auth-cache-key: " + cacheNote, "auth-signin: " + authSignIn, "auth-url: " + authNote},
 	},
 	"another namespace":           {map[string]string{"auth-url": "http://login.other.svc/"}, "/ Service a asks login:80/ []", []string{"auth-url: " + authNote}},
 	"a name that is no Service's": {map[string]string{"auth-url": "http://login.other/"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
@@ -80,8 +80,8 @@ var authTests = map[string]struct {
 		map[string]string{"auth-secret": "users", "auth-realm": "a"}, "/ Service a", []string{"auth-realm, auth-secret: it has no effect without auth-type"},
 	},
 	"nobody to ask": {
-		map[string]string{"auth-signin": "https://a", "auth-response-headers": "a"}, "/ Service a",
-		[]string{"auth-response-headers, auth-signin: it has no effect without auth-url"},
+		map[string]string{"auth-signin": "https://a", "auth-response-headers": "a", "auth-cache-key": "$cookie_a", "auth-cache-duration": "1m"}, "/ Service a",
+		[]string{"auth-cache-duration, auth-cache-key, auth-response-headers, auth-signin: it has no effect without auth-url"},
 	},
 }
 

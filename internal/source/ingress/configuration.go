@@ -60,8 +60,8 @@ var Keys = []Row{
 	{"enable-owasp-modsecurity-crs", Harmless, "a WAF has these rules in any case", nil, ""},
 	{"global-auth-url global-auth-response-headers", Carried, "as the annotations auth-url and auth-response-headers", setDefault, ""},
 	{"global-auth-method global-auth-snippet", Closed, "as the annotations auth-method and auth-snippet", setDefault, ""},
-	{"global-auth-signin global-auth-signin-redirect-param global-auth-request-redirect global-auth-always-set-cookie", Differs, "as the annotations", setDefault, ""},
-	{"global-auth-cache-key global-auth-cache-duration", Harmless, "the Service is asked about each request", nil, ""},
+	{"global-auth-signin global-auth-signin-redirect-param global-auth-request-redirect global-auth-always-set-cookie " +
+		"global-auth-cache-key global-auth-cache-duration", Differs, "as the annotations", setDefault, ""},
 	{"no-tls-redirect-locations", Carried, "these paths are served over HTTP", func(s *settings, value string) string {
 		s.noRedirect = list(value)
 		return ""
