@@ -84,6 +84,14 @@ func accessPolicies() []policy {
     auth_request ` + checkPath + `;`,
 		},
 		{
+			name: "a kept answer to such a question", filter: `{type: ExternalAuth, externalAuth: {backendRef: {name: service-0, port: 80}, path: ` + checkPath + `, cache: {}}}`,
+			nginx: `
+    proxy_cache_path {{.Dir}}/cache keys_zone=answers:10m;
+    proxy_cache answers;
+    proxy_cache_key $uri$http_authorization$http_cookie;
+    auth_request ` + checkPath + `;`,
+		},
+		{
 			name: "a password", filter: `{type: BasicAuth, basicAuth: {secretRef: {name: ` + usersSecret + `}, realm: Shop}}`,
 			haproxy: `
     http-request auth realm Shop unless { http_auth(users) }`,

@@ -15,7 +15,8 @@ import (
 )
 
 // What every backend answers, but to requests for textPath, to which it is a long text, for cachedPath, to which it may
-// be kept, and for checkPath, to which it is empty: after a body, nginx would close the connection of a question.
+// be kept, and for checkPath, to which it may be kept, too, and is empty: after a body, nginx would close the connection
+// of a question.
 const (
 	body       = "hello, world\n"
 	textPath   = "/app/text"
@@ -27,7 +28,7 @@ var (
 	answer       = answerOf(body, "no-store")
 	longAnswer   = answerOf(longText(), "no-store")
 	cachedAnswer = answerOf(body, "max-age=60")
-	emptyAnswer  = answerOf("", "no-store")
+	emptyAnswer  = answerOf("", "max-age=60")
 
 	lengthHeader = []byte("Content-Length:")
 )
