@@ -165,7 +165,7 @@ bench: ## Run the benchmarks; BENCH=go, dataplane, waf, propagation, routes, nam
 	hack/bench.sh $(BENCH)
 
 .PHONY: prove
-prove: ## Run tools that most clusters have beside the built programs; PROVE=cert-manager, external-dns or argo-rollouts for one of them
+prove: ## Run tools that most clusters have beside the built programs; PROVE=cert-manager, external-dns, argo-rollouts or gateway-api-bench for one of them
 	hack/prove.sh $(PROVE)
 
 ##@ Deploy (to $KUBECONFIG's cluster, or else to the one-node cluster if it is up)

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Runs tools that most clusters have beside the built programs: all parts, or those whose names are given: cert-manager,
-# external-dns, argo-rollouts. Prints a page with what was measured, which is dist/prove.md, too. Nothing needs the node.
+# external-dns, argo-rollouts, gateway-api-bench. Prints a page with what was measured, which is dist/prove.md, too.
+# Nothing needs the node. gateway-api-bench needs GATEWAY_API_BENCH, a folder with a checkout of it; without, it is left
+# out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
 parts=(cert-manager external-dns argo-rollouts)
+[[ -z ${GATEWAY_API_BENCH:-} ]] || parts+=(gateway-api-bench)
 PROVE_TOOLS=$(cached prove)
 PROVE_PAGE=$PWD/dist/prove.md
 export PROVE_TOOLS PROVE_PAGE
@@ -59,6 +62,13 @@ prepare() {
         build_external_dns
         ;;
     argo-rollouts) test=TestRollouts ;;
+    # Its tests of ListenerSets are not run: they make the older kind XListenerSet.
+    gateway-api-bench)
+        test=TestGatewayAPIBench
+        need iptables iptables
+        build "${GATEWAY_API_BENCH:?names the folder with a checkout of github.com/howardjohn/gateway-api-bench}" \
+            ./tests/{attachedroutes,probe,routechange,backendfailover} github.com/howardjohn/pilot-load
+        ;;
     *) fail "there is no part $1" ;;
     esac
 }

@@ -39,6 +39,7 @@ type proxy struct {
 	address string
 	health  string
 	haproxy *haproxytest.Instance
+	agent   *testenv.Program
 	// loads is how often HAProxy had reloaded when it was counted last.
 	loads float64
 }
@@ -58,13 +59,13 @@ func (s *site) startProxy(namespace, gateway string) *proxy {
 	network := newNetwork(t, s.proxies, p.address)
 	pod, paths := server.NewPod(t, namespace, gateway, gateway+"-pod"), haproxytest.NewPaths(t)
 	keys := s.startKeys(namespace, child, gateway+"-pod", paths)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"), append([]string{
+	p.agent = testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"), append([]string{
 		"-gateway=" + gateway, "-logtostderr", "-kubeconfig=" + server.TokenKubeconfig(t, pod.Token),
 		"-config-dir=" + filepath.Dir(paths.ConfigDir), "-run-dir=" + paths.RunDir, "-health-address=" + p.health, "-key-server",
 	}, keys...)...)
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, ir.ConfigFile))
-		return errors.Join(err, agent.Running())
+		return errors.Join(err, p.agent.Running())
 	})
 	inNetwork(t, network, func() { p.haproxy = haproxytest.Start(t, paths, nil) })
 	_, err := server.Kube.CoreV1().Services(namespace).Patch(t.Context(), child, types.MergePatchType,
@@ -138,6 +139,15 @@ func inNetwork(t *testing.T, name string, f func()) {
 		f()
 	})
 	working.Wait()
+}
+
+// worker is the process id of HAProxy's worker.
+func (p *proxy) worker() (pid int) {
+	p.t.Helper()
+	_, rest, _ := strings.Cut(p.haproxy.Worker("show info\n"), "\nPid: ")
+	_, err := fmt.Sscan(rest, &pid)
+	must(p.t, err)
+	return pid
 }
 
 // ask asks the agent.

@@ -46,12 +46,12 @@ func (s *site) count() {
 			}
 			now.entries += strings.Count("\n"+s.haproxy.Worker("show map "+file), "\n0x")
 		}
-		now.haproxy = memory(s.haproxy.PID)
+		now.haproxy = testenv.Memory(s.haproxy.PID)
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", s.haproxy.PID, s.haproxy.PID))
 		for _, child := range strings.Fields(string(children)) {
 			pid, _ := strconv.Atoi(child)
 			now.processes++
-			now.worker = memory(pid)
+			now.worker = testenv.Memory(pid)
 			now.haproxy += now.worker
 		}
 		if now.processes != 2 || now.backends != backends || now.entries != entries {
@@ -81,18 +81,6 @@ func (s *site) collected() (metrics map[string]float64) {
 		return err
 	})
 	return metrics
-}
-
-// memory is what a process has of its own and shares, in MiB.
-func memory(pid int) float64 {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
-			kib, _ := strconv.ParseFloat(fields[1], 64)
-			return kib / 1024
-		}
-	}
-	return 0
 }
 
 func table(samples []sample) string {

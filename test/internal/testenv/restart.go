@@ -90,6 +90,15 @@ func CPU(pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
+// Memory is what a process has of its own and shares (VmRSS), in MiB; 0 if it has ended.
+func Memory(pid int) float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	var kib float64
+	_, _ = fmt.Sscan(rest, &kib)
+	return kib / 1024
+}
+
 // PID is the process id of a part of the control plane.
 func (s *Server) PID(t testing.TB, name string) int {
 	t.Helper()

@@ -163,7 +163,8 @@ func (s *Server) startIn(dir string) error {
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", s.auditLog()).
 		// The largest objects take long on a busy machine.
-		Set("request-timeout", "10m")
+		Set("request-timeout", "10m").
+		Set("service-cluster-ip-range", "10.0.0.0/16")
 	var err error
 	if s.Admin, err = s.env.Start(); err != nil {
 		return fmt.Errorf("failed to start an API server: %w", err)
