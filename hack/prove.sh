@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs tools that most clusters have beside the built programs: all parts, or those whose names are given: cert-manager,
-# external-dns, argo-rollouts, gateway-api-bench. Prints a page with what was measured, which is dist/prove.md, too.
-# Nothing needs the node. gateway-api-bench needs GATEWAY_API_BENCH, a folder with a checkout of it; without, it is left
-# out.
+# Runs tools that most clusters have beside the built programs, and these on the oldest and the newest Kubernetes: all
+# parts, or those whose names are given: cert-manager, external-dns, argo-rollouts, kubernetes-1.31, kubernetes-1.37,
+# gateway-api-bench. Prints a page with what was measured, which is dist/prove.md, too. Nothing needs the node.
+# gateway-api-bench needs GATEWAY_API_BENCH, a folder with a checkout of it; without, it is left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
-parts=(cert-manager external-dns argo-rollouts)
+parts=(cert-manager external-dns argo-rollouts kubernetes-1.31 kubernetes-1.37)
 [[ -z ${GATEWAY_API_BENCH:-} ]] || parts+=(gateway-api-bench)
 PROVE_TOOLS=$(cached prove)
 PROVE_PAGE=$PWD/dist/prove.md
@@ -48,9 +48,27 @@ build() {
     (cd "$1" && go build -trimpath -gcflags=all=-dwarf=false -ldflags='-s -w' -o "$PROVE_TOOLS/" "${@:2}")
 }
 
+# build_kubernetes MINOR builds the API server of a version of Kubernetes, whose etcd and kubectl are those of all tests,
+# and has the tests use it. It has the feature gates that it has by default, as far as it knows those of the tests.
+build_kubernetes() {
+    local version package ldflags="-s -w" dir=$PROVE_TOOLS/kubernetes-$1
+    version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\) .*$/\1/p' "hack/kubernetes/v$1/go.mod")
+    for package in k8s.io/client-go/pkg/version k8s.io/component-base/version; do
+        ldflags+=" -X $package.gitVersion=$version -X $package.gitTreeState=clean -X $package.gitMajor=1 -X $package.gitMinor=${1#*.}"
+    done
+    mkdir -p "$dir"
+    ln -sf "$KUBEBUILDER_ASSETS"/{etcd,kubectl} "$dir/"
+    (cd "hack/kubernetes/v$1" && CGO_ENABLED=0 GOGC=200 nice go build -trimpath -tags=grpcnotrace -gcflags=all=-dwarf=false -ldflags="$ldflags" \
+        -o "$dir/" k8s.io/kubernetes/cmd/kube-apiserver)
+    assets=$dir
+    # Watch-lists are on by default since 1.34, and in 1.32. 1.31 refuses CRDs of the Gateway API v1.7.
+    if ((${1#*.} < 34)); then flags=(-watch-lists=false -gateway-api=v1.6.3); fi
+}
+
 # prepare PART builds the tools of a part, and sets the test to run. The Gateway API plugin of Argo Rollouts cannot be
 # had as a module: the test has a stand-in.
 prepare() {
+    assets=$KUBEBUILDER_ASSETS flags=()
     case $1 in
     cert-manager)
         test=TestCertManager
@@ -68,6 +86,10 @@ prepare() {
         need iptables iptables
         build "${GATEWAY_API_BENCH:?names the folder with a checkout of github.com/howardjohn/gateway-api-bench}" \
             ./tests/{attachedroutes,probe,routechange,backendfailover} github.com/howardjohn/pilot-load
+        ;;
+    kubernetes-*)
+        test=TestKubernetes
+        build_kubernetes "${1#*-}"
         ;;
     *) fail "there is no part $1" ;;
     esac
@@ -89,7 +111,7 @@ for part in "${parts[@]}"; do
     prepare "$part"
     say "Running $part"
     printf '\n## %s\n\n| | seen |\n|---|---|\n' "$part" >>"$PROVE_PAGE"
-    if ! (cd test && isolated go test -vet=off -ldflags='-s -w' -count=1 -v -tags=slow -timeout=60m ./prove -run="^$test\$"); then
+    if ! (cd test && KUBEBUILDER_ASSETS=$assets isolated go test -vet=off -ldflags='-s -w' -count=1 -v -tags=slow -timeout=60m ./prove -run="^$test\$" "${flags[@]}"); then
         failed=1
         printf '\nFAILED\n' >>"$PROVE_PAGE"
     fi
