@@ -21,14 +21,14 @@ const resourceList = "attachments"
 // object that was live stays so: new proxies begin with the present objects.
 func (o *observed) Missing(plane source.Parent, needs source.Needs) string {
 	version := o.controller.versions[needs.Object]
-	stays := version.before[plane] || version.live[plane] || version.before == nil && needs.WasLive
+	stays := version.before.has(plane) || version.live.has(plane) || version.before == nil && needs.WasLive
 	missing := ""
 	if live, _, _ := o.Plane(plane); live {
 		missing = o.missing(plane, needs, stays)
 	} else if !stays {
 		return ""
 	}
-	if version.live[plane] = missing == ""; missing == "" {
+	if version.live.set(plane, missing == ""); missing == "" {
 		return ""
 	}
 	if o.waiting[plane] == nil {
@@ -42,7 +42,7 @@ func (o *observed) missing(plane source.Parent, needs source.Needs, stays bool) 
 	once := append([]source.Object{needs.Object}, needs.Parents...)
 	for i, object := range slices.Concat(once, needs.Uses) {
 		version := o.controller.versions[object]
-		isKnown := stays && (i < len(once) || version != nil && version.confirmed[plane])
+		isKnown := stays && (i < len(once) || version != nil && version.confirmed.has(plane))
 		isDone := isKnown || version != nil && o.has(plane, resourceOfKind(object.Kind), object.Namespace, version.first)
 		switch {
 		case !isDone && i == 0:
@@ -52,7 +52,7 @@ func (o *observed) missing(plane source.Parent, needs source.Needs, stays bool) 
 		case !o.isAttached(plane, object, needs, isKnown):
 			return "not all proxies watch namespace " + object.Namespace + " yet"
 		case !isKnown:
-			version.confirmed[plane] = true
+			version.confirmed.set(plane, true)
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -67,16 +68,32 @@ type version struct {
 	// object is the one that was seen last. Its status is written as it was seen then, not as the caches have it later.
 	object metav1.Object
 	// confirmed are the data planes whose proxies all ran the generation, by what the API server had.
-	confirmed map[source.Parent]bool
+	confirmed planes
 	// live are the data planes at which the object is live by this evaluation, with all that it needs, and before the same
 	// by the one before; nil: there was none.
-	live, before map[source.Parent]bool
+	live, before planes
 	// counted is when the last status was queued at once that only counts what is attached.
 	counted time.Time
 }
 
+// planes are data planes. Nearly all objects belong to one: a map for each object would take ten times the memory.
+type planes []unique.Handle[source.Parent]
+
+func (p planes) has(plane source.Parent) bool { return slices.Contains(p, unique.Make(plane)) }
+
+// set adds or removes a data plane.
+func (p *planes) set(plane source.Parent, isOne bool) {
+	at := slices.Index(*p, unique.Make(plane))
+	switch {
+	case isOne && at < 0:
+		*p = append(*p, unique.Make(plane))
+	case !isOne && at >= 0:
+		*p = slices.Delete(*p, at, at+1)
+	}
+}
+
 // next begins an evaluation. Where an object does not belong to a data plane, nobody asks, and it is not live.
-func (v *version) next() { v.before, v.live = v.live, map[source.Parent]bool{} }
+func (v *version) next() { v.before, v.live = v.live, planes{} }
 
 // of reports whether it is that of an object as it is.
 func (v *version) of(object metav1.Object) bool {
@@ -156,7 +173,7 @@ func (c *Controller) noteVersion(id source.Object, object metav1.Object) {
 	case c.versions[id].of(object):
 		c.versions[id].object = object
 	default:
-		c.versions[id] = &version{first: object.GetResourceVersion(), object: object, confirmed: map[source.Parent]bool{}}
+		c.versions[id] = &version{first: object.GetResourceVersion(), object: object}
 	}
 	if object != nil {
 		c.versions[id].first = cmp.Or(c.takeArrival(id, object), c.versions[id].first)
