@@ -1,4 +1,4 @@
-// Package few counts things of which there are mostly few: these take a tenth of the memory of a map.
+// Package few keeps things of which there are mostly few: these take a tenth of the memory of a map.
 package few
 
 import (
@@ -9,68 +9,99 @@ import (
 // most is how many things take no map.
 const most = 8
 
-// Counts has how often each of some things is there. The zero value has none.
-type Counts[K comparable] struct {
-	few  []count[K]
-	many map[K]int
+// Map has values by keys, as a map does. The zero value is empty.
+type Map[K comparable, V any] struct {
+	few  []entry[K, V]
+	many map[K]V
 }
 
-type count[K comparable] struct {
-	of K
-	n  int
+type entry[K comparable, V any] struct {
+	key   K
+	value V
 }
+
+// Get returns the value of a key, the zero value if there is none.
+func (m Map[K, V]) Get(key K) V {
+	for i := range m.few {
+		if m.few[i].key == key {
+			return m.few[i].value
+		}
+	}
+	return m.many[key]
+}
+
+// Set sets the value of a key.
+func (m *Map[K, V]) Set(key K, value V) {
+	i := m.index(key)
+	switch {
+	case m.many != nil:
+		m.many[key] = value
+	case i >= 0:
+		m.few[i].value = value
+	case len(m.few) < most:
+		m.few = append(m.few, entry[K, V]{key, value})
+	default:
+		m.many = map[K]V{key: value}
+		for _, one := range m.few {
+			m.many[one.key] = one.value
+		}
+		m.few = nil
+	}
+}
+
+// Delete deletes a key.
+func (m *Map[K, V]) Delete(key K) {
+	if i := m.index(key); i >= 0 {
+		m.few = slices.Delete(m.few, i, i+1)
+	}
+	delete(m.many, key)
+}
+
+func (m *Map[K, V]) index(key K) int {
+	return slices.IndexFunc(m.few, func(one entry[K, V]) bool { return one.key == key })
+}
+
+// Len returns how many keys there are.
+func (m Map[K, V]) Len() int { return len(m.few) + len(m.many) }
+
+// All returns keys and values, in any order.
+func (m Map[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, one := range m.few {
+			if !yield(one.key, one.value) {
+				return
+			}
+		}
+		for key, value := range m.many {
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// Counts has how often each of some things is there. The zero value has none.
+type Counts[K comparable] struct{ counts Map[K, int] }
 
 // Add adds n to how often a thing is there.
 func (c *Counts[K]) Add(of K, n int) {
-	if c.many != nil {
-		if c.many[of] += n; c.many[of] == 0 {
-			delete(c.many, of)
-		}
-		return
-	}
-	i := slices.IndexFunc(c.few, func(one count[K]) bool { return one.of == of })
-	switch {
-	case i < 0 && len(c.few) < most:
-		c.few = append(c.few, count[K]{of, n})
-	case i < 0:
-		c.many = map[K]int{of: n}
-		for _, one := range c.few {
-			c.many[one.of] = one.n
-		}
-		c.few = nil
-	case c.few[i].n+n == 0:
-		c.few = slices.Delete(c.few, i, i+1)
-	default:
-		c.few[i].n += n
+	if n += c.Of(of); n == 0 {
+		c.counts.Delete(of)
+	} else {
+		c.counts.Set(of, n)
 	}
 }
 
 // Of returns how often a thing is there.
-func (c Counts[K]) Of(of K) int {
-	for _, one := range c.few {
-		if one.of == of {
-			return one.n
-		}
-	}
-	return c.many[of]
-}
+func (c Counts[K]) Of(of K) int { return c.counts.Get(of) }
 
 // Len returns how many things are there.
-func (c Counts[K]) Len() int { return len(c.few) + len(c.many) }
+func (c Counts[K]) Len() int { return c.counts.Len() }
 
 // All returns the things that are there, in any order.
 func (c Counts[K]) All() iter.Seq[K] {
 	return func(yield func(K) bool) {
-		for _, one := range c.few {
-			if !yield(one.of) {
-				return
-			}
-		}
-		for of := range c.many {
-			if !yield(of) {
-				return
-			}
-		}
+		c.counts.All()(func(of K, _ int) bool { return yield(of) })
 	}
 }
 

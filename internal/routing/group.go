@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gateway/internal/few"
 	"gateway/internal/model"
 )
 
@@ -12,8 +13,8 @@ import (
 type group struct {
 	id hostID
 	// buckets are entries by their paths, and hostnames counts those of routes.
-	buckets   map[pathOf]*bucket
-	hostnames map[string]int
+	buckets   few.Map[pathOf, *bucket]
+	hostnames few.Counts[string]
 	// expressions are the first entries with one for paths, open those whose expression is for all paths that begin with a
 	// text, and literals counts those for a single path.
 	expressions, open []*placed
@@ -58,15 +59,15 @@ func (p *placed) compare(other *placed) int {
 }
 
 // isWide reports whether any edit may matter to entries of all paths.
-func (g *group) isWide() bool { return len(g.hostnames) > 1 || g.literals > 0 }
+func (g *group) isWide() bool { return g.hostnames.Len() > 1 || g.literals > 0 }
 
 // add adds an entry, and returns its bucket.
 func (g *group) add(entry *placed) *bucket {
 	path := pathOf{entry.form.PathType, entry.form.Path}
-	b := g.buckets[path]
+	b := g.buckets.Get(path)
 	if b == nil {
 		b = &bucket{group: g, pathOf: path}
-		g.buckets[path] = b
+		g.buckets.Set(path, b)
 	}
 	at, _ := slices.BinarySearchFunc(b.entries, entry, (*placed).compare)
 	b.entries, entry.bucket = slices.Insert(b.entries, at, entry), b
@@ -81,11 +82,10 @@ func (b *bucket) remove(entry *placed) {
 }
 
 func (g *group) count(b *bucket, entry *placed, n int) {
-	if g.hostnames[entry.at.hostname] += n; g.hostnames[entry.at.hostname] == 0 {
-		delete(g.hostnames, entry.at.hostname)
+	if g.hostnames.Add(entry.at.hostname, n); g.hostnames.Of(entry.at.hostname) == 0 {
 		b.isWide = true
 	}
-	b.isWide = b.isWide || entry.form.path.isOpen || len(g.hostnames) > 1
+	b.isWide = b.isWide || entry.form.path.isOpen || g.hostnames.Len() > 1
 	if b.kind == Regex && !entry.form.path.Regex {
 		g.literals += n
 		b.isWide = true
@@ -99,7 +99,7 @@ const mostCompared = 100
 // findExpressions finds the first entries that may take requests of other paths.
 func (g *group) findExpressions() {
 	g.expressions, g.open = nil, nil
-	for path, b := range g.buckets {
+	for path, b := range g.buckets.All() {
 		if path.kind == Regex {
 			g.expressions = append(g.expressions, b.entries...)
 		}
@@ -137,7 +137,7 @@ func (b *bucket) each(f func(of, by *placed)) {
 		if same[entry.form.conditions] == nil {
 			same[entry.form.conditions] = entry
 		}
-		isLoose := entry.form.hasExpressions || len(b.group.hostnames) > 1
+		isLoose := entry.form.hasExpressions || b.group.hostnames.Len() > 1
 		if isLoose && entry.form.conditions != "" && len(loose) < mostCompared {
 			loose = append(loose, entry)
 		}
@@ -149,13 +149,13 @@ func (b *bucket) others() []*placed {
 	if len(b.entries) == 0 {
 		return nil
 	}
-	of, isAlone := b.entries[0].form, len(b.group.hostnames) == 1
+	of, isAlone := b.entries[0].form, b.group.hostnames.Len() == 1
 	if b.kind == Exact && isAlone {
 		return nil
 	}
 	all := slices.Clone(b.group.open)
 	at := func(kind PathType, path string) {
-		if other := b.group.buckets[pathOf{kind, path}]; other != nil && other != b {
+		if other := b.group.buckets.Get(pathOf{kind, path}); other != nil && other != b {
 			all = append(all, other.entries[:min(len(other.entries), mostCompared)]...)
 		}
 	}

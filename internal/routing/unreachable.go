@@ -174,7 +174,7 @@ func (u *unreachable) add(c *Compiler, key string, touched map[*bucket]bool) {
 				one.form = newForm(&entry)
 			}
 			if u.groups[id] == nil {
-				u.groups[id] = &group{id: id, buckets: map[pathOf]*bucket{}, hostnames: map[string]int{}}
+				u.groups[id] = &group{id: id}
 			}
 			touched[u.groups[id].add(one)] = true
 		}
@@ -204,7 +204,7 @@ func allTouched(touched map[*bucket]bool) map[*bucket]bool {
 			continue
 		}
 		group.findExpressions()
-		for _, other := range group.buckets {
+		for _, other := range group.buckets.All() {
 			all[other] = true
 		}
 	}
@@ -214,7 +214,7 @@ func allTouched(touched map[*bucket]bool) map[*bucket]bool {
 // examine finds the matches of a bucket that get no requests. It adds the routes to stale for which that is new.
 func (u *unreachable) examine(b *bucket, stale map[string]bool) {
 	if len(b.entries) == 0 {
-		if delete(b.group.buckets, b.pathOf); len(b.group.buckets) == 0 {
+		if b.group.buckets.Delete(b.pathOf); b.group.buckets.Len() == 0 {
 			delete(u.groups, b.group.id)
 		}
 		return
