@@ -22,7 +22,7 @@ func newConfig(backend string, ports ...int32) ir.Config {
 			{Header: "defaults " + backend, Reason: ir.ReloadDefaults, MayStay: true},
 			{Header: "frontend 80", Reason: ir.ReloadPorts, Lines: ir.Lines("", "bind :80")},
 		},
-		Backends: tree.Of(map[string]*ir.Backend{backend: ir.Backend{Defaults: backend}.WithServers(backend, servers)}),
+		Backends: tree.Of(map[string]*ir.Backend{backend: ir.Backend{Defaults: backend}.WithServers(servers)}),
 	}
 }
 

@@ -181,7 +181,7 @@ func patched(n func(int) int, config ir.Config, text func() string) ir.Config {
 			}
 		}
 	case 3:
-		config.Backends = config.Backends.With(key, (ir.Backend{Defaults: "d"}).WithServers(key, []ir.Server{{Address: "10.0.0.1", Port: int32(1 + n(9))}}))
+		config.Backends = config.Backends.With(key, (ir.Backend{Defaults: "d"}).WithServers([]ir.Server{{Address: "10.0.0.1", Port: int32(1 + n(9))}}))
 	case 4:
 		config.Backends = config.Backends.Without(key)
 	case 5:

@@ -170,8 +170,8 @@ func sortedKeys[V any](all map[string]V) []string {
 	return keys
 }
 
-// text returns the section of a backend.
-func (backend *Backend) text(name string) string {
+// backendText returns the section of a backend.
+func backendText(name string, backend *Backend) string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "\nbackend %s from %s\n", name, backend.Defaults)
 	settings := backend.Settings

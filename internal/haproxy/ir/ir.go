@@ -97,8 +97,6 @@ type Backend struct {
 	Settings ServerSettings
 	// Servers are sorted, each once.
 	Servers []Server
-	// section is the section in haproxy.cfg: most backends outlive many configurations.
-	section string
 }
 
 // ServerSettings are the settings of a server.
@@ -166,9 +164,8 @@ func SortServers(servers []Server) []Server {
 	return servers
 }
 
-// WithServers returns a copy of the backend called name with other servers, in any order.
-func (b Backend) WithServers(name string, servers []Server) *Backend {
+// WithServers returns a copy of the backend with other servers, in any order.
+func (b Backend) WithServers(servers []Server) *Backend {
 	b.Servers = SortServers(servers)
-	b.section = b.text(name)
 	return &b
 }

@@ -33,7 +33,7 @@ func (c Config) Pieces(file string, before Config) []Piece {
 		if !isSame(c.Sections, before.Sections) {
 			pieces = differing(before.sectionLines(), c.sectionLines())
 		}
-		return append(pieces, changed(before.Backends, c.Backends, func(_ string, b *Backend) string { return b.section })...)
+		return append(pieces, changed(before.Backends, c.Backends, backendText)...)
 	case file == ConditionsFile:
 		if c.Lists == before.Lists {
 			return nil

@@ -127,7 +127,7 @@ func (r *Renderer) count(f *fragment, at place, n int) {
 		if u.backend == nil {
 			continue
 		}
-		r.backends.CountNew(u.name, n, func() *ir.Backend { return u.backend.WithServers(u.name, r.in.Backends[u.ref].Servers) })
+		r.backends.CountNew(u.name, n, func() *ir.Backend { return u.backend.WithServers(r.in.Backends[u.ref].Servers) })
 		if n > 0 { // many have the same
 			u.backend, _ = r.backends.Get(u.name)
 		}

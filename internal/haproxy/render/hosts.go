@@ -48,7 +48,7 @@ func (r *Renderer) addHosts(listeners *changedListeners, changed []routing.Backe
 	for _, backend := range changed {
 		for name, before := range r.backends.Map().Prefix(BackendName(backend)) {
 			if before.Of == backend {
-				r.backends.Set(name, before.WithServers(name, r.in.Backends[backend].Servers))
+				r.backends.Set(name, before.WithServers(r.in.Backends[backend].Servers))
 			}
 		}
 	}
