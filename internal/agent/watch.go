@@ -270,8 +270,10 @@ func (w *watcher) knownService(namespace, name string) (*corev1.Service, bool) {
 	if share == nil || !share.counts {
 		return nil, false
 	}
-	service, _ := share.taken[name].(*corev1.Service)
-	return service, true
+	if service, ok := share.taken[name].(*packed); ok {
+		return unpack(service, &corev1.Service{}), true
+	}
+	return nil, true
 }
 
 func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSlice {
@@ -280,8 +282,13 @@ func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSli
 		return nil
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return share.of.slices[types.NamespacedName{Namespace: namespace, Name: service}]
+	found := share.of.slices[types.NamespacedName{Namespace: namespace, Name: service}]
+	w.mu.Unlock()
+	all := make([]*discoveryv1.EndpointSlice, len(found))
+	for i, slice := range found {
+		all[i] = unpack(slice, &discoveryv1.EndpointSlice{})
+	}
+	return all
 }
 
 // pods returns the proxy pods of the Gateway, ready or not: the endpoints of its own Service. If a pod has two

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -85,8 +84,8 @@ func (s *share) note(name string, before, now metav1.Object, version uint64) {
 		return
 	}
 	for _, object := range []metav1.Object{before, now} { // it may have moved to another Service
-		if slice, ok := object.(*discoveryv1.EndpointSlice); ok && differs {
-			s.pending[serviceOf(slice)] = true
+		if slice, ok := object.(*packed); ok && differs {
+			s.pending[slice.service] = true
 		}
 	}
 }
@@ -183,10 +182,6 @@ func (s *share) take(name string, differs bool) edit {
 		s.taken[name] = taken.now
 	}
 	return taken
-}
-
-func serviceOf(slice *discoveryv1.EndpointSlice) string {
-	return slice.Labels[discoveryv1.LabelServiceName]
 }
 
 // servicesOf returns the Services that changed, or whose EndpointSlices did, and whether they did themselves.

@@ -46,15 +46,12 @@ func TestHints(t *testing.T) {
 				}
 				slice.Endpoints = append(slice.Endpoints, endpoint)
 			}
-			kept, err := Strip(slice)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kept := StripSlice(slice)
 			backend := routing.Backend{Service: "api", Port: 80}
 			servers := States([]routing.Backend{backend}, nil, Cluster{
 				Service: func(string, string) *corev1.Service { return newService("api") },
 				Slices: func(string, string) []*discoveryv1.EndpointSlice {
-					return []*discoveryv1.EndpointSlice{kept.(*discoveryv1.EndpointSlice)}
+					return []*discoveryv1.EndpointSlice{kept}
 				},
 				Place: test.place,
 			})[backend].Servers

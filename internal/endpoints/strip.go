@@ -1,8 +1,6 @@
 package endpoints
 
 import (
-	"reflect"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,22 +8,12 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// Strip is the transform of caches of Services and EndpointSlices. It keeps what States reads. It does nothing to
-// objects that it has returned: client-go calls it twice for the objects that a watch begins with.
-func Strip(obj any) (any, error) {
-	switch obj := obj.(type) {
-	case *corev1.Service:
-		return stripService(obj), nil
-	case *discoveryv1.EndpointSlice:
-		return stripSlice(obj), nil
-	}
-	return obj, nil
-}
-
-func stripService(service *corev1.Service) *corev1.Service {
-	kept := &corev1.Service{ObjectMeta: Identity(&service.ObjectMeta)}
+// StripService keeps what States reads of a Service, and whose it is.
+func StripService(service *corev1.Service) *corev1.Service {
+	kept := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}}
 	kept.Spec.Type, kept.Spec.IPFamilies = service.Spec.Type, service.Spec.IPFamilies
 	kept.Spec.Selector = service.Spec.Selector
+	kept.Spec.Ports = make([]corev1.ServicePort, 0, len(service.Spec.Ports))
 	for _, port := range service.Spec.Ports {
 		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{
 			Name: port.Name, Port: port.Port, Protocol: port.Protocol, AppProtocol: port.AppProtocol,
@@ -34,9 +22,10 @@ func stripService(service *corev1.Service) *corev1.Service {
 	return kept
 }
 
-func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+// StripSlice keeps what States reads of an EndpointSlice, and whose it is.
+func StripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	kept := &discoveryv1.EndpointSlice{
-		ObjectMeta:  Identity(&slice.ObjectMeta),
+		ObjectMeta:  metav1.ObjectMeta{Namespace: slice.Namespace, Name: slice.Name},
 		AddressType: slice.AddressType,
 		Ports:       slice.Ports,
 	}
@@ -45,6 +34,7 @@ func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	if ofProxies {
 		kept.Labels[proxypod.LabelGateway] = gateway
 	}
+	kept.Endpoints = make([]discoveryv1.Endpoint, 0, len(slice.Endpoints))
 	for _, endpoint := range slice.Endpoints {
 		stripped := discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions, Hints: endpoint.Hints}
 		if ofProxies { // whether a proxy pod is an endpoint matters
@@ -53,25 +43,4 @@ func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 		kept.Endpoints = append(kept.Endpoints, stripped)
 	}
 	return kept
-}
-
-// Equal reports whether States reads the same of two Services, or two EndpointSlices, that Strip returned.
-func Equal(old, new any) bool {
-	switch old := old.(type) {
-	case *corev1.Service:
-		return reflect.DeepEqual(old.Spec, new.(*corev1.Service).Spec)
-	case *discoveryv1.EndpointSlice:
-		new := new.(*discoveryv1.EndpointSlice)
-		return old.AddressType == new.AddressType && reflect.DeepEqual(old.Labels, new.Labels) &&
-			reflect.DeepEqual(old.Ports, new.Ports) && reflect.DeepEqual(old.Endpoints, new.Endpoints)
-	}
-	return false
-}
-
-// Identity keeps what identifies an object and its version.
-func Identity(meta *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
-		ResourceVersion: meta.ResourceVersion, Generation: meta.Generation,
-	}
 }
