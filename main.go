@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,8 +73,12 @@ func mainCode() int {
 	return 0
 }
 
+// garbage is how much memory may be garbage, in percent of what is kept: most of the time, nothing changes.
+const garbage = 50
+
 // run works until ctx is cancelled. It returns an error if the operator cannot work, or not any more.
 func run(ctx context.Context, options options.Options) error {
+	debug.SetGCPercent(garbage)
 	config, err := kubeconfig.Load(options.Master, options.Kubeconfig)
 	if err != nil {
 		return err
