@@ -77,7 +77,7 @@ const (
 )
 
 // memoryLimit is what artifacts/operator sets: from there on, the garbage collector works harder.
-const memoryLimit = "GOMEMLIMIT=350MiB"
+const memoryLimit = "GOMEMLIMIT=768MiB"
 
 func startController(path string, arguments ...string) (*controller, error) {
 	c := &controller{command: exec.Command(path, arguments...), done: make(chan struct{}), begun: time.Now()}
