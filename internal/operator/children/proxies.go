@@ -25,9 +25,9 @@ func ListProxies(
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to list EndpointSlices of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
 	}
-	reported, err := gateways.AppV1().GatewayProxies(gateway.Namespace).List(ctx, labelled)
+	reports, err := ListReports(ctx, gateways, gateway)
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to list GatewayProxies of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+		return nil, nil, err
 	}
 	var slices []*discoveryv1.EndpointSlice
 	for i := range listed.Items {
@@ -35,9 +35,19 @@ func ListProxies(
 			slices = append(slices, slice)
 		}
 	}
+	return slices, reports, nil
+}
+
+// ListReports lists the reports of a Gateway's proxies from the API server.
+func ListReports(ctx context.Context, gateways clientset.Interface, gateway *appv1.Gateway) ([]*appv1.GatewayProxy, error) {
+	labelled := metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway.Name).String()}
+	reported, err := gateways.AppV1().GatewayProxies(gateway.Namespace).List(ctx, labelled)
+	if err != nil {
+		return nil, fmt.Errorf("failed to list GatewayProxies of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
 	var reports []*appv1.GatewayProxy
 	for i := range reported.Items {
 		reports = append(reports, &reported.Items[i])
 	}
-	return slices, reports, nil
+	return reports, nil
 }

@@ -60,8 +60,8 @@ spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}`)
 		f.expectConditions(routeKind("HTTPRoute"), "web", name, "parents[0] Programmed=False Pending: not all proxies run it yet")
 	}
 	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=False Pending: not all proxies run it yet")
-	if slices, reports := f.lists("endpointslices"), f.lists("gatewayproxies"); slices != 1 || reports != 1 {
-		t.Errorf("EndpointSlices are listed %d times, reports %d times, want once for all objects", slices, reports)
+	if slices, reports := f.lists("endpointslices"), f.lists("gatewayproxies"); slices != 1 || reports != 2 {
+		t.Errorf("EndpointSlices are listed %d times, reports %d times, want once for all objects, and reports once before", slices, reports)
 	}
 
 	f.program("web", "shop") // there is one endpoint again, which runs everything
@@ -72,6 +72,32 @@ spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}`)
 	f.mustSync()
 	if lists := f.lists("endpointslices"); lists != 0 {
 		t.Errorf("EndpointSlices are listed %d times though all is Programmed", lists)
+	}
+}
+
+// TestReportsConfirm: where all proxies that reported run a route, nobody lists EndpointSlices. A report of a pod that
+// receives no traffic, such as an evicted one, keeps no route from being Programmed.
+func TestReportsConfirm(t *testing.T) {
+	for name, slices := range map[string]int{"": 0, "evicted": 1} {
+		f := newFixture(t, shop)
+		f.settle()
+		f.program("web", "shop")
+		f.catchUp()
+		if name != "" {
+			f.putObject(ownKind("GatewayProxy"), &appv1.GatewayProxy{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, Labels: proxypod.SelectorLabels("shop")},
+				Status: appv1.GatewayProxyStatus{
+					Gateway:         appv1.ProxiedGateway{Name: "shop", UID: f.ownGateway("web", "shop").UID},
+					ResourceVersion: "1",
+				},
+			})
+		}
+		_, err := f.sync()
+		must(t, err)
+		f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=True Programmed")
+		if got := f.lists("endpointslices"); got != slices {
+			t.Errorf("with the report of pod %q, EndpointSlices are listed %d times, want %d", name, got, slices)
+		}
 	}
 }
 

@@ -109,9 +109,11 @@ func (o *observed) attachment(plane source.Parent, namespace string) (*appv1.Gat
 }
 
 // has reports whether all proxies of a data plane run a resource of a namespace up to a version. Before it says so, it
-// asks the API server: the caches may lack a pod that is about to receive traffic.
+// asks the API server: the caches may lack a pod that is about to receive traffic. Such a pod has reported. So it is
+// enough that all that have reported run it. Where one does not, it may receive no traffic.
 func (o *observed) has(plane source.Parent, resource, namespace, version string) bool {
-	return o.live[plane].Has(resource, namespace, version) && o.liveNow(plane).Has(resource, namespace, version)
+	return o.live[plane].Has(resource, namespace, version) &&
+		(o.allNow(plane).Has(resource, namespace, version) || o.liveNow(plane).Has(resource, namespace, version))
 }
 
 // resourceOfKind returns the resource of a kind that proxies run objects of.
@@ -135,18 +137,32 @@ func (o *observed) Unreadable(plane source.Parent, namespace string) string {
 	return ""
 }
 
+// allNow returns what the proxies of a data plane run that have reported, by the API server. It asks once for all
+// objects. That takes the API server less than liveNow: it looks at all EndpointSlices of the namespace for those.
+func (o *observed) allNow(parent source.Parent) status.Live {
+	return o.readOnce(o.reportedNow, parent, func() (status.Live, error) {
+		reports, err := children.ListReports(o.ctx, o.controller.Gateways, o.own[parent])
+		return status.LiveOfAll(o.own[parent], reports), err
+	})
+}
+
 // liveNow returns what the proxies of a data plane run, by the API server. It asks once for all objects.
 func (o *observed) liveNow(parent source.Parent) status.Live {
-	live, ok := o.read[parent]
+	return o.readOnce(o.read, parent, func() (status.Live, error) {
+		slices, reports, err := children.ListProxies(o.ctx, o.controller.Kube, o.controller.Gateways, o.own[parent])
+		return status.LiveOf(o.own[parent], slices, reports), err
+	})
+}
+
+func (o *observed) readOnce(known map[source.Parent]status.Live, parent source.Parent, read func() (status.Live, error)) status.Live {
+	live, ok := known[parent]
 	if ok {
 		return live
 	}
-	slices, reports, err := children.ListProxies(o.ctx, o.controller.Kube, o.controller.Gateways, o.own[parent])
+	live, err := read()
 	if err != nil {
-		o.readErr = errors.Join(o.readErr, err)
-	} else {
-		live = status.LiveOf(o.own[parent], slices, reports)
+		o.readErr, live = errors.Join(o.readErr, err), status.Live{}
 	}
-	o.read[parent] = live
+	known[parent] = live
 	return live
 }

@@ -55,10 +55,10 @@ type now struct {
 	look          map[source.Object]bool
 	otherBindings bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
-	// it could not be asked.
-	ctx     context.Context //nolint:containedctx // that of the sync
-	read    map[source.Parent]status.Live
-	readErr error
+	// it could not be asked. reportedNow is the same of all proxies that have reported.
+	ctx               context.Context //nolint:containedctx // that of the sync
+	read, reportedNow map[source.Parent]status.Live
+	readErr           error
 }
 
 // version is a generation of an object.
@@ -102,7 +102,7 @@ func (v *version) of(object metav1.Object) bool {
 
 // begin begins an evaluation.
 func (o *observed) begin(ctx context.Context) {
-	o.now = now{look: map[source.Object]bool{}, ctx: ctx, read: map[source.Parent]status.Live{}}
+	o.now = now{look: map[source.Object]bool{}, ctx: ctx, read: map[source.Parent]status.Live{}, reportedNow: map[source.Parent]status.Live{}}
 }
 
 // observe collects the state of the cluster from the caches.

@@ -38,7 +38,20 @@ func (p proxied) has(resource, namespace, version string) bool {
 // LiveOf returns what the proxies of a Gateway run. Proxies count if they receive traffic, or have reported and may
 // receive traffic at any moment.
 func LiveOf(gateway *appv1.Gateway, endpointSlices []*discoveryv1.EndpointSlice, all []*appv1.GatewayProxy) Live {
-	proxies := endpointsOf(endpointSlices)
+	return liveOf(gateway, endpointsOf(endpointSlices), all)
+}
+
+// LiveOfAll returns what all proxies of a Gateway run that have reported, as if they received traffic.
+func LiveOfAll(gateway *appv1.Gateway, all []*appv1.GatewayProxy) Live {
+	var proxies endpoints
+	for _, report := range all {
+		proxies.alive = append(proxies.alive, report.Name)
+	}
+	proxies.ready = proxies.alive
+	return liveOf(gateway, proxies, all)
+}
+
+func liveOf(gateway *appv1.Gateway, proxies endpoints, all []*appv1.GatewayProxy) Live {
 	reports := reportsOf(gateway, proxies, all)
 	live := Live{Ready: len(proxies.ready)}
 	for _, pod := range proxies.alive {
