@@ -127,11 +127,11 @@ step_ingresses() {
     (cd test && go test ./bench/propagation -run='^$' -bench='^BenchmarkManyIngresses$' -benchtime=1x -timeout=40m) | rows
 }
 
-# What an agent and its HAProxy keep in memory for Gateways of several sizes.
+# What an agent and its HAProxy keep in memory for Gateways of several sizes, and with an operator for many HTTPRoutes.
 step_memory() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS
-    (cd test && go test ./bench/propagation -run='^$' -bench=Memory -benchtime=1x) | rows
+    (cd test && go test ./bench/propagation -run='^$' -bench=Memory -benchtime=1x -timeout=40m) | rows
 }
 
 # The control plane: the operator and a plain controller on a real API server.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
@@ -34,6 +35,38 @@ func BenchmarkMemory(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRouteMemory measures what operator, agent and HAProxy keep in memory for many HTTPRoutes, as BenchmarkRoutes
+// has them, after edits. It fails if they take more together than most.
+func BenchmarkRouteMemory(b *testing.B) {
+	server.InstallGatewayAPI(b)
+	for _, size := range []struct {
+		routes int
+		most   float64
+	}{{3000, 340}, {10000, 760}} {
+		b.Run(fmt.Sprintf("HTTPRoutes=%d", size.routes), func(b *testing.B) {
+			w := newRoutesWorld(b, own(""), size.routes)
+			for range 20 {
+				w.await(b, routeEdits[1].do(b, w))
+				w.settle(b)
+			}
+			time.Sleep(memoryAfter)
+			w.rest(b)
+			operator, agent, haproxy := memory(b, w.operator.PID()), memory(b, w.agent.PID()), memory(b, w.haproxy.PID)+memory(b, w.worker(b))
+			b.ReportMetric(operator, "operator-MiB")
+			b.ReportMetric(agent, "agent-MiB")
+			b.ReportMetric(haproxy, "HAProxy-MiB")
+			b.ReportMetric(operator+agent+haproxy, "MiB")
+			b.ReportMetric(0, "ns/op")
+			if all := operator + agent + haproxy; all > size.most {
+				b.Errorf("all take %.0f MiB, and more than %.0f", all, size.most)
+			}
+		})
+	}
+}
+
+// memoryAfter is the time after which programs have given back what edits took.
+const memoryAfter = 15 * time.Second
 
 // worker returns the process id of HAProxy's worker.
 func (w *world) worker(b *testing.B) int {
