@@ -158,10 +158,10 @@ type ProxyProblem struct {
 type ProblemOrigin struct {
 	// The kind of the object.
 	// +required
-	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap;URL;Namespace
+	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap;ClusterTrustBundle;URL;Namespace
 	Kind string `json:"kind"`
 
-	// The namespace of the object.
+	// The namespace of the object, or that of the Gateway if it has none.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
