@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/utils/clock"
@@ -46,9 +47,10 @@ const (
 	writeServersInterval = time.Second
 )
 
-// Core are the clients for Services and EndpointSlices. client-go's clientset has all API groups, which take long to
-// compile.
+// Core are the clients for Services, EndpointSlices and ClusterTrustBundles. client-go's clientset has all API groups,
+// which take long to compile.
 type Core interface {
+	CertificatesV1() certificatesv1client.CertificatesV1Interface
 	CoreV1() corev1client.CoreV1Interface
 	DiscoveryV1() discoveryv1client.DiscoveryV1Interface
 }
@@ -146,6 +148,7 @@ func New(options Options) (*Agent, error) {
 	} else {
 		a.useAPIServer()
 	}
+	a.mounts.files.bundles = newBundles(a.source.Bundle)
 	var err error
 	if a.state.disk.id, a.state.disk.proven, err = a.store.open(); err != nil {
 		return nil, err

@@ -104,6 +104,7 @@ type mounted struct {
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
 	keySets      map[string]keySetFile
+	bundles      *bundles
 	// hasKeys says that gateway-keys runs beside.
 	hasKeys bool
 	// fetched are the keys of tokens at URLs.
@@ -156,6 +157,8 @@ type material struct {
 	problems []appv1.ProxyProblem
 	// unmounted names something that is not mounted in this pod; "" if everything is.
 	unmounted string
+	// awaits says that a ClusterTrustBundle is not known yet: what is wanted waits for it.
+	awaits bool
 	// from is when this was found, by the wall clock, which may be put back, and until is when time alone may change any
 	// of it; zero: never.
 	from, until time.Time
@@ -175,7 +178,7 @@ func (m *material) isOutdated(now time.Time) bool {
 func collect(table *routing.Table, files mounted, namespace string, now time.Time, before *material) material {
 	c := collector{files: files, namespace: namespace, now: now, before: before}
 	c.from, c.keySets = now.Round(0), map[routing.KeySource][]routing.JWTKey{}
-	if before.listeners == nil || before.unmounted != "" || before.isOutdated(now) || !c.changedListeners(table, before) {
+	if before.listeners == nil || before.unmounted != "" || before.awaits || before.isOutdated(now) || !c.changedListeners(table, before) {
 		c.allListeners(table)
 	}
 	c.listeners = table.Listeners
@@ -413,6 +416,9 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 	if configMap == model.SystemCAs {
 		c.authorities[configMap] = systemroots.PEM()
 		return true
+	}
+	if name, is := model.TrustBundleOf(configMap); is {
+		return c.bundle(listener, configMap, name)
 	}
 	file, ok := c.files.authorities[configMap]
 	switch {

@@ -93,7 +93,11 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 	if len(in.origins) == 0 {
 		return false
 	}
-	newMaterial := in.observeMounts(ctx, a.mounts, a.keys, newTable, a.options.Namespace, now)
+	if changes.Bundles {
+		a.mounts.files.bundles.forget()
+		in.material.listeners = nil
+	}
+	newMaterial := in.observeMounts(ctx, a.mounts, a.keys, newTable || changes.Bundles, a.options.Namespace, now)
 	changed := in.observeServices(changes.Services, a.source.Cluster)
 	if newTable || newMaterial || len(changed) > 0 {
 		a.wanted = in.render(a.options.Paths, a.options.Bind, changed...)
@@ -101,6 +105,9 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 	a.wanted.version.versions = in.versions
 	if newTable {
 		a.state.refused.keep(&a.wanted, a.state.good)
+	}
+	if in.material.awaits {
+		return false
 	}
 	// A pod that became ready without keys would take the place of one that has them.
 	return a.state.good != nil || !a.keys.IsAwaited() && (a.state.disk.id != "" || !a.mounts.isSilent(now))

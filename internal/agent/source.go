@@ -19,6 +19,9 @@ type Source struct {
 	Changes func(anew bool) (Changes, bool)
 	// Cluster has the Services and EndpointSlices as they are now.
 	Cluster endpoints.Cluster
+	// Bundle returns the certificates of a ClusterTrustBundle, or what is wrong with it; false: nothing is known yet. nil:
+	// there is no API server.
+	Bundle func(name string) (content, problem string, known bool)
 	// Pods returns the proxy pods of the Gateway, with the own one; nil: there are no others.
 	Pods func() []peers.Pod
 }
@@ -32,6 +35,7 @@ type Changes struct {
 	UID types.UID
 	// Versions are those of the objects of the Gateway API among these, and all that came before.
 	Versions Versions
-	// Services are those that changed, or whose EndpointSlices did.
+	// Services are those that changed, or whose EndpointSlices did. Bundles says that ClusterTrustBundles changed.
 	Services []types.NamespacedName
+	Bundles  bool
 }

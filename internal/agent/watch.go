@@ -65,9 +65,12 @@ type watcher struct {
 	watches               map[place]*watched
 	isCluster             bool
 	gateways, attachments *watched
-	isEdited              bool
-	edited                map[*namespaceShares]bool
-	isNews                bool
+	// bundles is that of ClusterTrustBundles, nil while none is needed, and otherBundles says that it brought some.
+	bundles      *watched
+	otherBundles bool
+	isEdited     bool
+	edited       map[*namespaceShares]bool
+	isNews       bool
 	// turns are those of requests for the objects of a resource, and checked is when watches were looked at last.
 	turns   map[string]chan struct{}
 	checked time.Time
@@ -86,7 +89,7 @@ func newWatcher(options Options) *watcher {
 }
 
 func (w *watcher) source() Source {
-	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf, Place: w.place}, Pods: w.pods}
+	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf, Place: w.place}, Pods: w.pods, Bundle: w.bundle}
 }
 
 // run watches until ctx ends. It retries while the API server does not answer.
@@ -125,7 +128,7 @@ func (w *watcher) changes(anew bool) (Changes, bool) {
 	if !ok {
 		return Changes{}, false
 	}
-	services, changes := servicesOf(edits), Changes{Versions: versions}
+	services, changes := servicesOf(edits), Changes{Versions: versions, Bundles: w.takeBundles()}
 	changes.Services = slices.Collect(maps.Keys(services))
 	switch {
 	case gateway == nil:

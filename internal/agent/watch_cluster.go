@@ -45,7 +45,7 @@ func (w *watcher) sourceOf(s *share) *watched {
 // chooseSources has each share use the watch that it should use, once that one has seen as much as the one before, and
 // ends watches that nobody uses. So objects that count go on counting.
 func (w *watcher) chooseSources() {
-	used := map[*watched]bool{w.gateways: true, w.attachments: true}
+	used := map[*watched]bool{w.gateways: true, w.attachments: true, w.bundles: true}
 	for _, n := range w.namespaces {
 		for _, share := range n.shares {
 			of := w.sourceOf(share)

@@ -84,6 +84,8 @@ func (w *watcher) newWatched(resource, namespace, name string) *watched {
 		list(o, w.own.AppV1().RouteFilters(namespace))
 	case proxypod.ResourceBackendPolicies:
 		list(o, w.own.AppV1().BackendPolicies(namespace))
+	case resourceBundles:
+		list(o, w.core.CertificatesV1().ClusterTrustBundles())
 	case resourceGateways:
 		list(o, w.routes.GatewayV1().Gateways(namespace))
 	case resourcePolicies:
@@ -175,7 +177,7 @@ func (o *watched) refused(err error) {
 		o.w.mu.Unlock()
 		return
 	}
-	o.w.isNews = true
+	o.w.isNews, o.w.otherBundles = true, o.w.otherBundles || o == o.w.bundles
 	o.w.mu.Unlock()
 	o.w.changed()
 }
@@ -225,6 +227,10 @@ func (o *watched) set(namespace, name string, now metav1.Object, version uint64)
 		o.w.traced(before, now)
 		return differ(before, now)
 	}
+	if o == o.w.bundles {
+		o.w.otherBundles = true
+		return true
+	}
 	if (o == o.w.gateways || o == o.w.attachments) && differ(before, now) {
 		o.w.isEdited = true
 		return true
@@ -270,6 +276,8 @@ func (o *watched) Replace(list []any, version string) error {
 		}
 	}
 	isNews = isNews || o.refusals > 0
+	o.w.otherBundles = o.w.otherBundles || o == o.w.bundles
+	o.isMissing = false
 	o.version, o.isListed, o.refusals, o.heard, o.w.isNews = listed, true, 0, o.w.clock.Now(), o.w.isNews || isNews
 	o.w.mu.Unlock()
 	if isNews {

@@ -131,7 +131,8 @@ type ListenerTLS struct {
 	Secrets []string
 	// MinVersion is TLSv1.2 or TLSv1.3.
 	MinVersion string
-	// ClientCAs are the names of the ConfigMaps with those who sign clients' certificates; empty: clients are not asked.
+	// ClientCAs are the names of the ConfigMaps with those who sign clients' certificates, or TrustBundles; empty: clients
+	// are not asked.
 	ClientCAs []string
 	// ClientRequired reports whether a client must have a certificate.
 	ClientRequired bool

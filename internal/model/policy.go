@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // BackendPolicy configures how to talk to a backend.
 type BackendPolicy struct {
@@ -39,9 +42,18 @@ type BackendPolicy struct {
 // SystemCAs stands for public authorities. It is no name of a ConfigMap.
 const SystemCAs = "@system"
 
+// trustBundle is what names of ClusterTrustBundles begin with, among those of ConfigMaps.
+const trustBundle = "@ClusterTrustBundle/"
+
+// TrustBundle stands for the ClusterTrustBundle of a name. It is no name of a ConfigMap.
+func TrustBundle(name string) string { return trustBundle + name }
+
+// TrustBundleOf returns the name of the ClusterTrustBundle that a name stands for; false: it is another name.
+func TrustBundleOf(ca string) (name string, ok bool) { return strings.CutPrefix(ca, trustBundle) }
+
 // BackendTLS is how to speak TLS to endpoints.
 type BackendTLS struct {
-	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates, or SystemCAs.
+	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates, SystemCAs or TrustBundles.
 	CAs []string
 	// ServerName is asked for. The certificate has to be for it, unless there are other names.
 	ServerName string

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -38,6 +39,7 @@ const (
 	resourceTelemetry    = "xtelemetrypolicies"
 	resourceConfigs      = "gatewayconfigs"
 	resourceOwn          = "gateways.app.example.com"
+	resourceBundles      = "clustertrustbundles"
 )
 
 // resourceOf are the resources of the kinds of the Gateway API.
@@ -66,6 +68,7 @@ const (
 	kindFilter    = "RouteFilter"
 	kindPolicy    = "BackendPolicy"
 	kindAttached  = "GatewayAttachment"
+	kindBundle    = "ClusterTrustBundle"
 )
 
 // required are the resources that the Controller cannot do without.
@@ -155,6 +158,10 @@ func (c *Controller) discover(ctx context.Context) {
 	c.mu.Lock()
 	maps.Copy(c.served, found) // all of them, before the first one has its objects: nothing is ready before
 	c.discovered = true
+	if bundles := has[certificatesv1.SchemeGroupVersion.WithResource(resourceBundles)]; bundles != c.bundles {
+		c.bundles = bundles
+		c.queue.Add(rebuild)
+	}
 	c.mu.Unlock()
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) > 0 {
@@ -180,10 +187,20 @@ func (c *Controller) recover() {
 	}
 }
 
-// has returns the resources that the cluster has of the groups of the Gateway API.
+// hasBundles reports whether the cluster has ClusterTrustBundles.
+func (c *Controller) hasBundles() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bundles
+}
+
+// has returns the resources that the cluster has of the groups of the Gateway API, and of that of ClusterTrustBundles.
 func (c *Controller) has() (map[schema.GroupVersionResource]bool, error) {
 	all := map[schema.GroupVersionResource]bool{}
-	for _, group := range []schema.GroupVersion{schema.GroupVersion(gatewayv1.GroupVersion), schema.GroupVersion(v1alpha1.GroupVersion)} {
+	groups := []schema.GroupVersion{
+		schema.GroupVersion(gatewayv1.GroupVersion), schema.GroupVersion(v1alpha1.GroupVersion), certificatesv1.SchemeGroupVersion,
+	}
+	for _, group := range groups {
 		list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(group.String())
 		switch {
 		case apierrors.IsNotFound(err):

@@ -94,6 +94,7 @@ type Controller struct {
 	// are those that the API server did not list in time.
 	served     map[string]cache.SharedIndexInformer
 	discovered bool
+	bundles    bool // the cluster has ClusterTrustBundles
 	stalled    map[string]bool
 	// quiet are the objects whose status has to be looked at with the next sync.
 	quiet map[source.Object]bool

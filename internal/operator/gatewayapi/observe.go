@@ -126,6 +126,7 @@ func (c *Controller) observe(ctx context.Context) (*observed, error) {
 		o.Namespaces[namespace.GetName()] = namespace.GetLabels()
 	}
 	o.Service, o.Config, o.Reported = o.service, o.config, o.reported
+	o.NoTrustBundles = !c.hasBundles()
 	if !c.inputs.KeyServer {
 		o.MaxCertificates = appv1.MaxMounted
 	}
@@ -290,7 +291,8 @@ func (o *observed) reported(of source.Subject) source.Report {
 	}
 	for _, problem := range o.live[of.Plane].Problems {
 		isAt := of.Reason != appv1.ProblemInvalidCertificateRef || problem.Listener == of.Listener
-		if problem.Reason == of.Reason && problem.Origin.Name == name && isAt {
+		isBundle := problem.Origin.Kind == kindBundle
+		if problem.Reason == of.Reason && problem.Origin.Name == name && isAt && isBundle == (of.Namespace == "") {
 			return source.Report{Problem: problem.Message}
 		}
 	}

@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"fmt"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -104,9 +105,9 @@ func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, own
 const maxCertificates = 16
 
 // LocalName returns the name of a Secret or ConfigMap in the namespace of a data plane, where its pods mount it. An
-// object of another namespace is mounted as a copy with a name of its own.
+// object of another namespace is mounted as a copy with a name of its own. One of no namespace keeps its name.
 func LocalName(plane, namespace, name string) string {
-	if namespace == plane {
+	if namespace == plane || namespace == "" {
 		return name
 	}
 	return hashed(name, namespace, name)
@@ -141,9 +142,13 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 			continue
 		}
 		name := LocalName(plane.parent.Namespace, namespace, string(ref.Name))
-		l.claims = append(l.claims, claim{claimConfigMap, namespace, name})
-		if namespace != plane.parent.Namespace {
-			l.claims = append(l.claims, claim{claimResource, namespace, "referencegrants"})
+		switch {
+		case isBundle(ref.Group, ref.Kind):
+			namespace, name = "", model.TrustBundle(name)
+		case namespace != plane.parent.Namespace:
+			l.claims = append(l.claims, claim{claimResource, namespace, "referencegrants"}, claim{claimConfigMap, namespace, name})
+		default:
+			l.claims = append(l.claims, claim{claimConfigMap, namespace, name})
 		}
 		l.tls.ClientCAs = append(l.tls.ClientCAs, name)
 		reported := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name))
@@ -169,6 +174,19 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	}
 }
 
+// kindBundle is the kind of CA certificates for the whole cluster.
+const kindBundle = "ClusterTrustBundle"
+
+func isBundle(group gatewayv1.Group, kind gatewayv1.Kind) bool {
+	return group == certificatesv1.GroupName && kind == kindBundle
+}
+
+// noBundles and noAuthorities are why a reference has the wrong kind.
+const (
+	noBundles     = "the API server has no " + kindBundle + "s of certificates.k8s.io/v1: name a ConfigMap"
+	noAuthorities = "CA certificates are in ConfigMaps and " + kindBundle + "s, not in objects of kind %s of group %q"
+)
+
 // noAuthority is why a listener is not accepted.
 const noAuthority = "no CA certificate for clients can be used"
 
@@ -177,8 +195,13 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	var v verdict
 	from := reference{gatewayv1.GroupName, owner.Kind, owner.Namespace}
 	switch {
+	case isBundle(ref.Group, ref.Kind) && t.NoTrustBundles:
+		v.no(gatewayv1.ListenerReasonInvalidCACertificateKind, noBundles)
+	case isBundle(ref.Group, ref.Kind) && ref.Namespace != nil:
+		v.no(gatewayv1.ListenerReasonInvalidCACertificateRef, "a "+kindBundle+" has no namespace: leave it out")
+	case isBundle(ref.Group, ref.Kind):
 	case ref.Group != corev1.GroupName || ref.Kind != "ConfigMap":
-		v.no(gatewayv1.ListenerReasonInvalidCACertificateKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)
+		v.no(gatewayv1.ListenerReasonInvalidCACertificateKind, noAuthorities, ref.Kind, ref.Group)
 	case !t.isGranted(from, "ConfigMap", namespace, string(ref.Name)):
 		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use ConfigMap %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
@@ -186,7 +209,8 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	return v
 }
 
-// contentProblem returns what proxies report about the content of a ConfigMap with CA certificates.
+// contentProblem returns what proxies report about the content of a ConfigMap with CA certificates, or of a
+// ClusterTrustBundle, which has no namespace.
 func (t *translator) contentProblem(p *plane, reason any, namespace, name string) verdict {
 	return t.reported(p, Subject{Reason: appv1.ProblemInvalidCACertificateRef, Namespace: namespace, Name: name}, reason)
 }

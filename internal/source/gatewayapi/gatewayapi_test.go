@@ -82,7 +82,7 @@ func parseAll(t *testing.T, content []byte) gatewayapi.Objects {
 			objects.Namespaces[head.Name] = labels.Merge(head.Labels, labels.Set{corev1.LabelMetadataName: head.Name})
 		case "Service":
 			services[name] = parse[corev1.Service](t, document)
-		case "Secret", "ConfigMap":
+		case "Secret", "ConfigMap", "ClusterTrustBundle":
 			others[head.Kind+" "+name] = true
 		case "GatewayClass":
 			objects.Classes = append(objects.Classes, parse[gatewayv1.GatewayClass](t, document))
@@ -137,6 +137,9 @@ func addFunctions(objects *gatewayapi.Objects, services map[string]*corev1.Servi
 		kind := "Secret"
 		if of.Reason == appv1.ProblemInvalidCACertificateRef || of.Reason == appv1.ProblemInvalidKeysRef {
 			kind = "ConfigMap"
+			if of.Namespace == "" {
+				kind = "ClusterTrustBundle"
+			}
 		}
 		if others[kind+" "+of.Namespace+"/"+of.Name] {
 			return gatewayapi.Report{}

@@ -56,6 +56,8 @@ type Objects struct {
 	// Budget is how much of a data plane each namespace may have, unless a GatewayConfig says it. Agents take it from the
 	// Gateway of our own.
 	Budget *appv1.NamespaceBudget
+	// NoTrustBundles says that the cluster has no ClusterTrustBundles. Agents find out by themselves.
+	NoTrustBundles bool
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
@@ -160,7 +162,7 @@ type Subject struct {
 	Reason appv1.ProxyProblemReason
 	// Listener is the name, in the model, of the listener that a certificate is for; "" if it is for none.
 	Listener string
-	// Namespace and Name are those of a Secret or ConfigMap. Name may be a URL.
+	// Namespace and Name are those of a Secret or ConfigMap. Name may be a URL. A ClusterTrustBundle has no namespace.
 	Namespace, Name string
 }
 

@@ -299,7 +299,7 @@ func (t *translator) hasPort(backend model.Backend, name string) bool {
 
 // backendTLS returns the TLS that a policy asks for, or why nothing may be sent to its Service ports.
 func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane) (tls *model.BackendTLS, refused string) {
-	if accepted, _ := policyProblems(policy, func(string) verdict { return verdict{} }); accepted.reason() != "" {
+	if accepted, _ := t.policyProblems(policy, func(_, _ string) verdict { return verdict{} }); accepted.reason() != "" {
 		return nil, kindTLSPolicy + " " + policy.Namespace + "/" + policy.Name + ": " + accepted.message()
 	}
 	if plane.noCertificate != "" {
@@ -310,7 +310,11 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 		tls.CAs = []string{model.SystemCAs}
 	}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
-		if policyAuthority(ref).reason() == "" {
+		switch {
+		case t.policyAuthority(ref).reason() != "":
+		case isBundle(ref.Group, ref.Kind):
+			tls.CAs = append(tls.CAs, model.TrustBundle(string(ref.Name)))
+		default:
 			tls.CAs = append(tls.CAs, LocalName(plane.parent.Namespace, policy.Namespace, string(ref.Name)))
 		}
 	}
@@ -325,14 +329,17 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 }
 
 // policyProblems returns what is wrong with a policy, and with its references. content returns what is wrong with a
-// ConfigMap.
-func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap string) verdict) (accepted, resolved verdict) {
+// ConfigMap, or a ClusterTrustBundle, which has no namespace.
+func (t *translator) policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(namespace, name string) verdict) (accepted, resolved verdict) {
 	validation := &policy.Spec.Validation
 	usable, unknown := 0, verdict{}
 	for i, ref := range validation.CACertificateRefs {
-		problem := policyAuthority(ref)
+		problem, namespace := t.policyAuthority(ref), policy.Namespace
+		if isBundle(ref.Group, ref.Kind) {
+			namespace = ""
+		}
 		if problem.reason() == "" {
-			problem = content(string(ref.Name))
+			problem = content(namespace, string(ref.Name))
 		}
 		resolved.alsoReported(problem, fmt.Sprintf("caCertificateRefs[%d]", i))
 		switch {
@@ -345,7 +352,7 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 	wellKnown := or(validation.WellKnownCACertificates, "")
 	switch {
 	case wellKnown != "" && wellKnown != gatewayv1.WellKnownCACertificatesSystem:
-		accepted.no(gatewayv1.PolicyReasonInvalid, "wellKnownCACertificates: %s is not known: use System, or name ConfigMaps with CA certificates", wellKnown)
+		accepted.no(gatewayv1.PolicyReasonInvalid, "wellKnownCACertificates: %s is not known: use System, or name CA certificates in caCertificateRefs", wellKnown)
 	case wellKnown != "" && len(validation.CACertificateRefs) > 0:
 		accepted.no(gatewayv1.PolicyReasonInvalid, "caCertificateRefs and wellKnownCACertificates exclude each other: remove one of them")
 	case wellKnown != "":
@@ -362,9 +369,13 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 }
 
 // policyAuthority returns what is wrong with a policy's reference to CA certificates.
-func policyAuthority(ref gatewayv1.LocalObjectReference) (v verdict) {
-	if ref.Group != corev1.GroupName || ref.Kind != "ConfigMap" {
-		v.no(gatewayv1.BackendTLSPolicyReasonInvalidKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)
+func (t *translator) policyAuthority(ref gatewayv1.LocalObjectReference) (v verdict) {
+	switch {
+	case isBundle(ref.Group, ref.Kind) && t.NoTrustBundles:
+		v.no(gatewayv1.BackendTLSPolicyReasonInvalidKind, noBundles)
+	case isBundle(ref.Group, ref.Kind):
+	case ref.Group != corev1.GroupName || ref.Kind != "ConfigMap":
+		v.no(gatewayv1.BackendTLSPolicyReasonInvalidKind, noAuthorities, ref.Kind, ref.Group)
 	}
 	return v
 }

@@ -104,8 +104,8 @@ func (r *route) isUnsupported() bool {
 func (t *translator) tlsPolicyStatus(policy *gatewayv1.BackendTLSPolicy, uses []use) []gatewayv1.PolicyAncestorStatus {
 	var all []gatewayv1.PolicyAncestorStatus
 	for _, use := range uses {
-		accepted, resolved := policyProblems(policy, func(configMap string) verdict {
-			return t.contentProblem(use.plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
+		accepted, resolved := t.policyProblems(policy, func(namespace, name string) verdict {
+			return t.contentProblem(use.plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, namespace, name)
 		})
 		all = append(all, ancestorAt(use.plane.parent,
 			condition(gatewayv1.PolicyConditionAccepted, policy.Generation, use.accepted(accepted)),

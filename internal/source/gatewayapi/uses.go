@@ -82,6 +82,9 @@ func (u *uses) addGateway(tls gatewayv1.GatewayTLSConfig) {
 			continue
 		}
 		for _, ref := range validation.CACertificateRefs {
+			if isBundle(ref.Group, ref.Kind) {
+				continue // agents read them
+			}
 			namespace := string(or(ref.Namespace, gatewayv1.Namespace(u.owner.Namespace)))
 			u.Grants = u.grants(namespace)
 			u.add("ConfigMap", namespace, string(ref.Name), u.authorityProblem(ref, namespace, u.owner))

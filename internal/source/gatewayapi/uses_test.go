@@ -6,6 +6,7 @@ import (
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/model"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -57,6 +58,9 @@ func TestUses(t *testing.T) {
 					need("Secret", name)
 				}
 				for _, name := range listener.TLS.ClientCAs {
+					if _, isBundle := model.TrustBundleOf(name); isBundle {
+						continue // pods mount none
+					}
 					need("ConfigMap", name)
 				}
 			}

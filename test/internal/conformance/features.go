@@ -15,7 +15,6 @@ var unsupported = map[features.FeatureName]string{
 	features.SupportUDPRoute: "HAProxy does not speak UDP",
 	// No test of the suite is about these yet.
 	features.SupportGatewayListenerFilters: "filters come after the choice of a route: the listener is refused",
-	features.SupportClusterTrustBundle:     "CA certificates are in ConfigMaps: the reference is refused",
 }
 
 // Supported returns the features that are, but for those that something else keeps from being.

@@ -387,7 +387,10 @@ func AuthorityNames(table routing.Table) []string {
 			names = append(names, policy.TLS.CAs...)
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == model.SystemCAs })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, isBundle := model.TrustBundleOf(name)
+		return isBundle || name == model.SystemCAs
+	})
 	slices.Sort(names)
 	return slices.Compact(names)
 }
