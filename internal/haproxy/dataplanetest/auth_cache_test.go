@@ -114,65 +114,69 @@ func unsigned(claims string) string {
 	return encode([]byte(`{"alg":"RS256"}`)) + "." + encode([]byte(claims)) + ".c2ln"
 }
 
+var anHourAgo, inAnHour = time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
+
+// keptAnswers are requests, and whether the answers about them are kept.
+var keptAnswers = []struct {
+	name, path, headers string
+	isKept              bool
+}{
+	{"an answer that lets through", askedFor("/all", 200, minute), "", true},
+	{"one with a body that is dropped", askedFor("/all", 202, minute), "", true},
+	{"a refusal", askedFor("/all", 403, minute), "", true},
+	{"a redirect", askedFor("/all", 302, minute, "Location: https://login.example.com/"), "", true},
+	{"an error", askedFor("/all", 500, minute), "", false},
+	{"an error that durations cannot name", askedFor("/durations", 503), "", false},
+	{"s-maxage", askedFor("/all", 200, "Cache-Control: s-maxage=60"), "", true},
+	{"capitals and quotes", askedFor("/all", 200, `Cache-Control: PUBLIC, Max-Age="60"`), "", true},
+	{"nothing said", askedFor("/all", 200), "", false},
+	{"no time", askedFor("/all", 200, "Cache-Control: max-age=0"), "", false},
+	{"the shorter one", askedFor("/all", 200, "Cache-Control: max-age=60, s-maxage=0"), "", false},
+	{"the shorter one comes first", askedFor("/all", 200, "Cache-Control: max-age=0, s-maxage=60"), "", false},
+	{"two that differ", askedFor("/all", 200, minute, "Cache-Control: max-age=0"), "", false},
+	{"no number", askedFor("/all", 200, "Cache-Control: max-age=60s"), "", false},
+	{"less than none", askedFor("/all", 200, "Cache-Control: max-age=-60"), "", false},
+	{"no-store", askedFor("/all", 200, "Cache-Control: no-store, max-age=60"), "", false},
+	{"no-cache", askedFor("/all", 200, minute, "Cache-Control: No-Cache"), "", false},
+	{"private", askedFor("/all", 200, `Cache-Control: private="x", max-age=60`), "", false},
+	{"a cookie", askedFor("/all", 200, minute, "Set-Cookie: a=b"), "", false},
+	{"a refusal with a cookie", askedFor("/all", 401, minute, "Set-Cookie: a=b"), "", false},
+	{"another time for nginx", askedFor("/all", 200, minute, "X-Accel-Expires: 0"), "", false},
+	{"an age", askedFor("/all", 200, minute, "Age: 5"), "", true},
+	{"too old", askedFor("/all", 200, minute, "Age: 60"), "", false},
+	{"an age that is no number", askedFor("/all", 200, minute, "Age: new"), "", false},
+	{"it varies by what is sent", askedFor("/all", 200, minute, "Vary: Cookie, X-Tenant"), "", true},
+	{"it varies by anything", askedFor("/all", 200, minute, "Vary: *"), "", false},
+	{"too long", askedFor("/all", 403, minute, "X-Long: "+strings.Repeat("a", 2000), "X-Longer: "+strings.Repeat("a", 6000)), "", false},
+	{"a token that lives", askedFor("/all", 200, minute), fmt.Sprintf("Authorization: Bearer %s\r\n", unsigned(fmt.Sprintf(`{"exp":%d}`, inAnHour))), true},
+	{"a token without an end", askedFor("/all", 200, minute), fmt.Sprintf("Authorization: Bearer %s\r\n", unsigned(`{"sub":"a"}`)), true},
+	{"a token that does not live any more", askedFor("/all", 200, minute), fmt.Sprintf("Authorization: Bearer %s\r\n", unsigned(fmt.Sprintf(`{"exp":%d}`, anHourAgo))), false},
+	{"such a token in a cookie", askedFor("/all", 200, minute), fmt.Sprintf("Cookie: a=b; session=%s; c=d\r\n", unsigned(fmt.Sprintf(`{"exp":%d.5}`, anHourAgo))), false},
+	{"a token whose end is no number", askedFor("/all", 200, minute), fmt.Sprintf("Cookie: session=%s\r\n", unsigned(`{"exp":"never"}`)), false},
+	{"a part of what is sent", askedFor("/key", 200, minute), "X-Tenant: shop\r\n", true},
+	{"a cookie among others", askedFor("/key", 200, minute), "Cookie: a=b; session=1; c=d\r\n", true},
+	{"Authorization", askedFor("/key", 200, minute), "Authorization: me\r\n", true},
+	{"none of the parts", askedFor("/key", 200, minute), "Cookie: a=b\r\n", false},
+	{"parts without a value", askedFor("/key", 200, minute), "Cookie: session=; id\r\nX-Tenant: \r\nAuthorization:\r\n", false},
+	{"it varies by another part", askedFor("/key", 200, minute, "Vary: Cookie"), "X-Tenant: shop\r\n", false},
+	{"it varies by the part", askedFor("/key", 200, minute, "Vary: X-Tenant, Host, Authorization"), "X-Tenant: shop\r\n", true},
+	{"parts that are not sent", askedFor("/unsent", 200, minute), "X-Unsent: a\r\nGateway-Room: b\r\n", false},
+	{"by its status", askedFor("/durations", 200), "", true},
+	{"a refusal by its status", askedFor("/durations", 401), "", true},
+	{"in a second list", askedFor("/durations", 404), "", true},
+	{"another status", askedFor("/durations", 403), "", false},
+	{"it says more than its status", askedFor("/durations", 200, "Cache-Control: must-revalidate"), "", false},
+	{"it expires", askedFor("/durations", 200, "Expires: Thu, 01 Dec 1994 16:00:00 GMT"), "", false},
+	{"in shadow", askedFor("/shadow", 403, minute), "", true},
+	{"off", askedFor("/off", 200, minute), "", false},
+}
+
 // TestKeptAnswers: an answer is kept if the rule and the answer say so, and only then.
 func TestKeptAnswers(t *testing.T) {
 	t.Parallel()
 	a := startAuthCache(t, byQuery())
 	c := newClient(t, a.ports[80])
-	later, hour := time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
-	for _, test := range []struct {
-		name, path, headers string
-		isKept              bool
-	}{
-		{"an answer that lets through", askedFor("/all", 200, minute), "", true},
-		{"one with a body that is dropped", askedFor("/all", 202, minute), "", true},
-		{"a refusal", askedFor("/all", 403, minute), "", true},
-		{"a redirect", askedFor("/all", 302, minute, "Location: https://login.example.com/"), "", true},
-		{"an error", askedFor("/all", 500, minute), "", false},
-		{"an error that durations cannot name", askedFor("/durations", 503), "", false},
-		{"s-maxage", askedFor("/all", 200, "Cache-Control: s-maxage=60"), "", true},
-		{"capitals and quotes", askedFor("/all", 200, `Cache-Control: PUBLIC, Max-Age="60"`), "", true},
-		{"nothing said", askedFor("/all", 200), "", false},
-		{"no time", askedFor("/all", 200, "Cache-Control: max-age=0"), "", false},
-		{"the shorter one", askedFor("/all", 200, "Cache-Control: max-age=60, s-maxage=0"), "", false},
-		{"the shorter one comes first", askedFor("/all", 200, "Cache-Control: max-age=0, s-maxage=60"), "", false},
-		{"two that differ", askedFor("/all", 200, minute, "Cache-Control: max-age=0"), "", false},
-		{"no number", askedFor("/all", 200, "Cache-Control: max-age=60s"), "", false},
-		{"less than none", askedFor("/all", 200, "Cache-Control: max-age=-60"), "", false},
-		{"no-store", askedFor("/all", 200, "Cache-Control: no-store, max-age=60"), "", false},
-		{"no-cache", askedFor("/all", 200, minute, "Cache-Control: No-Cache"), "", false},
-		{"private", askedFor("/all", 200, `Cache-Control: private="x", max-age=60`), "", false},
-		{"a cookie", askedFor("/all", 200, minute, "Set-Cookie: a=b"), "", false},
-		{"a refusal with a cookie", askedFor("/all", 401, minute, "Set-Cookie: a=b"), "", false},
-		{"another time for nginx", askedFor("/all", 200, minute, "X-Accel-Expires: 0"), "", false},
-		{"an age", askedFor("/all", 200, minute, "Age: 5"), "", true},
-		{"too old", askedFor("/all", 200, minute, "Age: 60"), "", false},
-		{"an age that is no number", askedFor("/all", 200, minute, "Age: new"), "", false},
-		{"it varies by what is sent", askedFor("/all", 200, minute, "Vary: Cookie, X-Tenant"), "", true},
-		{"it varies by anything", askedFor("/all", 200, minute, "Vary: *"), "", false},
-		{"too long", askedFor("/all", 403, minute, "X-Long: "+strings.Repeat("a", 2000), "X-Longer: "+strings.Repeat("a", 6000)), "", false},
-		{"a token that lives", askedFor("/all", 200, minute), fmt.Sprintf("Authorization: Bearer %s\r\n", unsigned(fmt.Sprintf(`{"exp":%d}`, hour))), true},
-		{"a token without an end", askedFor("/all", 200, minute), fmt.Sprintf("Authorization: Bearer %s\r\n", unsigned(`{"sub":"a"}`)), true},
-		{"a token that does not live any more", askedFor("/all", 200, minute), fmt.Sprintf("Authorization: Bearer %s\r\n", unsigned(fmt.Sprintf(`{"exp":%d}`, later))), false},
-		{"such a token in a cookie", askedFor("/all", 200, minute), fmt.Sprintf("Cookie: a=b; session=%s; c=d\r\n", unsigned(fmt.Sprintf(`{"exp":%d.5}`, later))), false},
-		{"a token whose end is no number", askedFor("/all", 200, minute), fmt.Sprintf("Cookie: session=%s\r\n", unsigned(`{"exp":"never"}`)), false},
-		{"a part of what is sent", askedFor("/key", 200, minute), "X-Tenant: shop\r\n", true},
-		{"a cookie among others", askedFor("/key", 200, minute), "Cookie: a=b; session=1; c=d\r\n", true},
-		{"Authorization", askedFor("/key", 200, minute), "Authorization: me\r\n", true},
-		{"none of the parts", askedFor("/key", 200, minute), "Cookie: a=b\r\n", false},
-		{"parts without a value", askedFor("/key", 200, minute), "Cookie: session=; id\r\nX-Tenant: \r\nAuthorization:\r\n", false},
-		{"it varies by another part", askedFor("/key", 200, minute, "Vary: Cookie"), "X-Tenant: shop\r\n", false},
-		{"it varies by the part", askedFor("/key", 200, minute, "Vary: X-Tenant, Host, Authorization"), "X-Tenant: shop\r\n", true},
-		{"parts that are not sent", askedFor("/unsent", 200, minute), "X-Unsent: a\r\nGateway-Room: b\r\n", false},
-		{"by its status", askedFor("/durations", 200), "", true},
-		{"a refusal by its status", askedFor("/durations", 401), "", true},
-		{"in a second list", askedFor("/durations", 404), "", true},
-		{"another status", askedFor("/durations", 403), "", false},
-		{"it says more than its status", askedFor("/durations", 200, "Cache-Control: must-revalidate"), "", false},
-		{"it expires", askedFor("/durations", 200, "Expires: Thu, 01 Dec 1994 16:00:00 GMT"), "", false},
-		{"in shadow", askedFor("/shadow", 403, minute), "", true},
-		{"off", askedFor("/off", 200, minute), "", false},
-	} {
+	for _, test := range keptAnswers {
 		request := "GET " + test.path + " HTTP/1.1\r\nHost: " + strings.ReplaceAll(test.name, " ", "-") + "\r\n" + test.headers + "\r\n"
 		first, second := c.send(request), c.send(request)
 		if asked := len(a.asked); asked != 2-map[bool]int{true: 1}[test.isKept] {

@@ -10,38 +10,42 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
+const usualDurations = "[200 202 401] 300"
+
+// authCacheTests are keys and durations, and what becomes of them.
+var authCacheTests = []struct {
+	key, duration string
+	// headers and cookies are those of the key, and others those that the Service gets beside the usual ones.
+	headers, cookies, others, durations string
+	// why is a part of the note why answers are not kept.
+	why string
+}{
+	{key: "$cookie_session", cookies: "session", durations: usualDurations},
+	{key: "$remote_user$http_authorization", headers: "Authorization", durations: usualDurations},
+	{key: "${cookie_b}-$cookie_a:$cookie_b", cookies: "a b", durations: usualDurations},
+	{key: "$http_x_api_key$request_uri$host", headers: "X-Forwarded-Uri x-api-key", others: "x-api-key", durations: usualDurations},
+	{key: "$http_cookie$request_method$binary_remote_addr", headers: "X-Forwarded-For X-Forwarded-Method cookie", durations: usualDurations},
+	{key: "$scheme$arg_token$cookie_a", headers: "X-Forwarded-Proto X-Forwarded-Uri", cookies: "a", durations: usualDurations},
+	{key: "$cookie_a", duration: "200 202 10m, 401 30s,", cookies: "a", durations: "[200 202] 600, [401] 30"},
+	{key: "$cookie_a", duration: "1d", cookies: "a", durations: "[200 301 302] 3600"},
+	{key: "foo", why: "tells clients apart"},
+	{key: "$host$request_uri$remote_addr", why: "tells clients apart"},
+	{key: "$http_x_forwarded_for", why: "tells clients apart"},
+	{key: "$cookie_a$1", why: "$1 cannot be a part of the key"},
+	{key: "$cookie_a$ssl_client_s_dn", why: "$ssl_client_s_dn cannot"},
+	{key: "$cookie_a$http_content_length", why: "$http_content_length cannot"},
+	{key: "$cookie_a$", why: "$ cannot"},
+	{key: "$cookie_a", duration: "200 502 5m", why: "answers of 502"},
+	{key: "$cookie_a", duration: "any 5m", why: "\"any 5m\" is not"},
+	{key: "$cookie_a", duration: "200 100ms", why: "\"200 100ms\" is not"},
+	{key: "$cookie_a", duration: "200", why: "\"200\" is not"},
+	{key: "$cookie_a", duration: strings.Repeat("1m,", 9), why: "is not up to eight"},
+	{key: strings.Repeat("$cookie_a", 3) + cookies(17), why: "too many"},
+}
+
 // TestAuthCache: answers are kept by the variables of a key, or not at all.
 func TestAuthCache(t *testing.T) {
-	const usual = "[200 202 401] 300"
-	for _, test := range []struct {
-		key, duration string
-		// headers and cookies are those of the key, and others those that the Service gets beside the usual ones.
-		headers, cookies, others, durations string
-		// why is a part of the note why answers are not kept.
-		why string
-	}{
-		{key: "$cookie_session", cookies: "session", durations: usual},
-		{key: "$remote_user$http_authorization", headers: "Authorization", durations: usual},
-		{key: "${cookie_b}-$cookie_a:$cookie_b", cookies: "a b", durations: usual},
-		{key: "$http_x_api_key$request_uri$host", headers: "X-Forwarded-Uri x-api-key", others: "x-api-key", durations: usual},
-		{key: "$http_cookie$request_method$binary_remote_addr", headers: "X-Forwarded-For X-Forwarded-Method cookie", durations: usual},
-		{key: "$scheme$arg_token$cookie_a", headers: "X-Forwarded-Proto X-Forwarded-Uri", cookies: "a", durations: usual},
-		{key: "$cookie_a", duration: "200 202 10m, 401 30s,", cookies: "a", durations: "[200 202] 600, [401] 30"},
-		{key: "$cookie_a", duration: "1d", cookies: "a", durations: "[200 301 302] 3600"},
-		{key: "foo", why: "tells clients apart"},
-		{key: "$host$request_uri$remote_addr", why: "tells clients apart"},
-		{key: "$http_x_forwarded_for", why: "tells clients apart"},
-		{key: "$cookie_a$1", why: "$1 cannot be a part of the key"},
-		{key: "$cookie_a$ssl_client_s_dn", why: "$ssl_client_s_dn cannot"},
-		{key: "$cookie_a$http_content_length", why: "$http_content_length cannot"},
-		{key: "$cookie_a$", why: "$ cannot"},
-		{key: "$cookie_a", duration: "200 502 5m", why: "answers of 502"},
-		{key: "$cookie_a", duration: "any 5m", why: "\"any 5m\" is not"},
-		{key: "$cookie_a", duration: "200 100ms", why: "\"200 100ms\" is not"},
-		{key: "$cookie_a", duration: "200", why: "\"200\" is not"},
-		{key: "$cookie_a", duration: strings.Repeat("1m,", 9), why: "is not up to eight"},
-		{key: strings.Repeat("$cookie_a", 3) + cookies(17), why: "too many"},
-	} {
+	for _, test := range authCacheTests {
 		result := annotated(t, map[string]string{"auth-url": asked, "auth-cache-key": test.key, "auth-cache-duration": test.duration})
 		rule := flatten(result)[0]
 		auth := rule.extension.Filters[0].ExternalAuth
