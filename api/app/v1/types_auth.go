@@ -49,8 +49,8 @@ type ExternalAuth struct {
 }
 
 // ExternalAuthCache keeps answers of 2xx, 3xx and 4xx for as long as their Cache-Control says, by max-age or s-maxage.
-// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. Nor is an answer kept longer than a JSON
-// Web Token lives that the Service was sent.
+// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. Nor is an answer kept longer than a
+// JSON Web Token lives that the Service was sent.
 //
 // A kept answer is for requests of the same rule that send the Service the same: host, method, path and query, the
 // client's address, requestHeaders and the body. Each thread of each proxy keeps its own. Whose access is revoked may
@@ -76,8 +76,8 @@ type ExternalAuthCache struct {
 }
 
 // ExternalAuthCacheKey names what an answer depends on, beside the host, the body and Authorization. Requests that send
-// the Service the same of it get the same answer. The Service is asked about each request that has neither Authorization
-// nor any of the cookies and headers, besides X-Forwarded-*.
+// the Service the same of it get the same answer. The Service is asked about each request that has neither
+// Authorization nor any of the cookies and headers, besides X-Forwarded-*.
 //
 // Warning: if the Service looks at anything else, one client gets what it decided for another.
 //
