@@ -8,8 +8,8 @@ package v1
 // with apply.
 //
 // ExternalAuthCache keeps answers of 2xx, 3xx and 4xx for as long as their Cache-Control says, by max-age or s-maxage.
-// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. Nor is an answer kept longer than a JSON
-// Web Token lives that the Service was sent.
+// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. Nor is an answer kept longer than a
+// JSON Web Token lives that the Service was sent.
 //
 // A kept answer is for requests of the same rule that send the Service the same: host, method, path and query, the
 // client's address, requestHeaders and the body. Each thread of each proxy keeps its own. Whose access is revoked may

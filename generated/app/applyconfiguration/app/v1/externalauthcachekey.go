@@ -12,8 +12,8 @@ import (
 // with apply.
 //
 // ExternalAuthCacheKey names what an answer depends on, beside the host, the body and Authorization. Requests that send
-// the Service the same of it get the same answer. The Service is asked about each request that has neither Authorization
-// nor any of the cookies and headers, besides X-Forwarded-*.
+// the Service the same of it get the same answer. The Service is asked about each request that has neither
+// Authorization nor any of the cookies and headers, besides X-Forwarded-*.
 //
 // Warning: if the Service looks at anything else, one client gets what it decided for another.
 type ExternalAuthCacheKeyApplyConfiguration struct {
