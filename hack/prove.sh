@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs tools that most clusters have beside the built programs, and these on the oldest and the newest Kubernetes: all
-# parts, or those whose names are given: cert-manager, external-dns, argo-rollouts, kubernetes-1.31, kubernetes-1.37,
-# gateway-api-bench. Prints a page with what was measured, which is dist/prove.md, too. Nothing needs the node.
-# gateway-api-bench needs GATEWAY_API_BENCH, a folder with a checkout of it; without, it is left out.
+# parts, or those whose names are given: cert-manager, external-dns, argo-rollouts, nodes, kubernetes-1.31,
+# kubernetes-1.37, gateway-api-bench. Prints a page with what was measured, which is dist/prove.md, too. Only nodes needs
+# the cluster of hack/cluster, of which it makes one of three nodes, with MetalLB. gateway-api-bench needs
+# GATEWAY_API_BENCH, a folder with a checkout of it; without, it is left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
-parts=(cert-manager external-dns argo-rollouts kubernetes-1.31 kubernetes-1.37)
+parts=(cert-manager external-dns argo-rollouts nodes kubernetes-1.31 kubernetes-1.37)
 [[ -z ${GATEWAY_API_BENCH:-} ]] || parts+=(gateway-api-bench)
 PROVE_TOOLS=$(cached prove)
 PROVE_PAGE=$PWD/dist/prove.md
@@ -65,6 +66,34 @@ build_kubernetes() {
     if ((${1#*.} < 34)); then flags=(-watch-lists=false -gateway-api=v1.6.3); fi
 }
 
+# start_nodes starts three nodes with the operator and MetalLB, by the manifest of its module.
+start_nodes() {
+    local program dir images=() as=() tries=0
+    ! hack/cluster/cluster.sh kubeconfig >/dev/null 2>&1 || fail "a cluster is up: end it with hack/cluster/cluster.sh down"
+    trap 'hack/cluster/cluster.sh down' EXIT
+    NODES=3 use_node
+    load_images
+    make --no-print-directory -s deploy
+    go build -C hack/cluster/image -trimpath -o ../../../bin/ .
+    for program in controller speaker; do
+        # As root, for raw sockets.
+        as=(-user 65534)
+        [[ $program == controller ]] || as=(-user 0)
+        bin/image -o "bin/metallb-$program.tar" -t "metallb-$program:dev" "${as[@]}" -entrypoint "/$program" "$PROVE_TOOLS/$program:/$program"
+        images+=("bin/metallb-$program.tar")
+    done
+    hack/cluster/cluster.sh load "${images[@]}"
+    dir=$(cd hack/metallb && go list -m -f '{{.Dir}}' go.universe.tf/metallb)
+    sed -E 's#image: .*/(controller|speaker):.*#image: metallb-\1:dev#' "$dir/config/manifests/metallb-native.yaml" |
+        hack/kubectl.sh apply --server-side -f - >/dev/null
+    hack/kubectl.sh -n metallb-system rollout status deployment/controller --timeout=120s
+    hack/kubectl.sh -n metallb-system rollout status daemonset/speaker --timeout=120s
+    until hack/kubectl.sh apply -f test/e2e/testdata/metallb.yaml; do
+        ((tries++ < 60)) || fail "MetalLB's webhook does not answer"
+        sleep 1
+    done
+}
+
 # prepare PART builds the tools of a part, and sets the test to run. The Gateway API plugin of Argo Rollouts cannot be
 # had as a module: the test has a stand-in.
 prepare() {
@@ -80,6 +109,11 @@ prepare() {
         build_external_dns
         ;;
     argo-rollouts) test=TestRollouts ;;
+    nodes)
+        test=TestNodes
+        CGO_ENABLED=0 build hack/metallb go.universe.tf/metallb/{controller,speaker}
+        start_nodes
+        ;;
     # Its tests of ListenerSets are not run: they make the older kind XListenerSet.
     gateway-api-bench)
         test=TestGatewayAPIBench
@@ -93,6 +127,17 @@ prepare() {
         ;;
     *) fail "there is no part $1" ;;
     esac
+}
+
+# run PART runs the test of a part: on the nodes, or in a network of its own.
+run() {
+    local go_test=(go test -vet=off -ldflags='-s -w' -count=1 -v -timeout=60m -run="^$test\$")
+    cd test
+    if [[ $1 == nodes ]]; then
+        TEST_KUBECONFIG=$KUBECONFIG "${go_test[@]}" -tags=slow,nodes ./e2e
+    else
+        KUBEBUILDER_ASSETS=$assets isolated "${go_test[@]}" -tags=slow ./prove "${flags[@]}"
+    fi
 }
 
 need_go
@@ -111,7 +156,7 @@ for part in "${parts[@]}"; do
     prepare "$part"
     say "Running $part"
     printf '\n## %s\n\n| | seen |\n|---|---|\n' "$part" >>"$PROVE_PAGE"
-    if ! (cd test && KUBEBUILDER_ASSETS=$assets isolated go test -vet=off -ldflags='-s -w' -count=1 -v -tags=slow -timeout=60m ./prove -run="^$test\$" "${flags[@]}"); then
+    if ! (run "$part"); then
         failed=1
         printf '\nFAILED\n' >>"$PROVE_PAGE"
     fi

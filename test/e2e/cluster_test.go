@@ -41,7 +41,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	printMeasurements()
+	if err := printMeasurements(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
 	os.Exit(code)
 }
 

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -30,8 +32,21 @@ func record(what, text string) {
 	measurements = append(measurements, fmt.Sprintf("| %s | %s |", what, text))
 }
 
-func printMeasurements() {
-	if len(measurements) > 0 {
-		fmt.Printf("Measured:\n%s\n", strings.Join(measurements, "\n"))
+// printMeasurements prints them, on the page of `make prove`, too.
+func printMeasurements() error {
+	if len(measurements) == 0 {
+		return nil
 	}
+	text := strings.Join(measurements, "\n") + "\n"
+	fmt.Printf("Measured:\n%s", text)
+	page := os.Getenv("PROVE_PAGE")
+	if page == "" {
+		return nil
+	}
+	file, err := os.OpenFile(page, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
 }

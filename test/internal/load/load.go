@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -34,6 +35,8 @@ type Options struct {
 	// Address takes HTTP, TLSAddress HTTPS. Without the latter, nothing is sent over TLS, and no gRPC.
 	Address, TLSAddress string
 	TLS                 *tls.Config
+	// Dial opens connections. Without it, they come from this machine's own network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Host is whom the requests are for.
 	Host string
 	// Rate is how many requests a second all short kinds send together.
@@ -110,6 +113,9 @@ const (
 
 // Start begins to send.
 func Start(ctx context.Context, options Options) *Load {
+	if options.Dial == nil {
+		options.Dial = (&net.Dialer{}).DialContext
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	l := &Load{options: options, begin: time.Now(), ctx: ctx, cancel: cancel}
 	l.record.result.Kinds = map[Kind]*Stats{}
@@ -223,8 +229,7 @@ func (l *Load) request(kind Kind, s sender, n int, due time.Time) {
 }
 
 func (l *Load) dialPlain(ctx context.Context) (net.Conn, error) {
-	var dialer net.Dialer
-	return dialer.DialContext(ctx, "tcp", l.options.Address)
+	return l.options.Dial(ctx, "tcp", l.options.Address)
 }
 
 func (l *Load) dialTLS(ctx context.Context) (net.Conn, error) {
@@ -238,6 +243,13 @@ func (l *Load) dialHTTP2(ctx context.Context) (net.Conn, error) {
 func (l *Load) dialProtocol(ctx context.Context, protocol string) (net.Conn, error) {
 	config := l.options.TLS.Clone()
 	config.NextProtos = []string{protocol}
-	dialer := tls.Dialer{Config: config}
-	return dialer.DialContext(ctx, "tcp", l.options.TLSAddress)
+	raw, err := l.options.Dial(ctx, "tcp", l.options.TLSAddress)
+	if err != nil {
+		return nil, err
+	}
+	connection := tls.Client(raw, config)
+	if err := connection.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	return connection, nil
 }

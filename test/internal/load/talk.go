@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -137,7 +138,9 @@ const EchoMethod = "/echo.Echo/Echo"
 func (l *Load) openStream() (conversation, error) {
 	connection, err := grpc.NewClient("passthrough:///"+l.options.TLSAddress,
 		grpc.WithTransportCredentials(credentials.NewTLS(l.options.TLS.Clone())), grpc.WithAuthority(l.options.Host),
-		grpc.WithDisableRetry())
+		grpc.WithDisableRetry(), grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return l.options.Dial(ctx, "tcp", address)
+		}))
 	if err != nil {
 		return nil, err
 	}
