@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -56,12 +57,14 @@ type options struct {
 	podUID             types.UID
 	place              endpoints.Place
 	addresses          []netip.Addr
+	stopDelay          time.Duration
 }
 
 func main() {
 	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE"), podUID: types.UID(os.Getenv("POD_UID")),
 		place:     endpoints.Place{Node: os.Getenv("NODE_NAME"), Zone: os.Getenv("ZONE")},
 		addresses: reachable(os.Getenv("HOST_IPS"), os.Getenv("POD_IPS"))}
+	o.stopDelay, _ = time.ParseDuration(os.Getenv("STOP_DELAY")) // 0 if nothing says so
 	os.Exit(o.program().Main())
 }
 
@@ -71,7 +74,8 @@ func (o *options) program() program.Program {
 
 const usage = "gateway-agent makes the HAProxy beside it run by one Gateway. The operator starts it in every proxy pod.\n" +
 	"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is, and $NODE_NAME and $ZONE where. If the node passes\n" +
-	"connections on to the pod, $HOST_IPS are the addresses of the node, and $POD_IPS those of the pod."
+	"connections on to the pod, $HOST_IPS are the addresses of the node, and $POD_IPS those of the pod. $STOP_DELAY is how\n" +
+	"long HAProxy takes connections after the pod is told to stop."
 
 func (o *options) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.stop, "stop", false, "tell the gateway-agent that this container runs that the pod is to stop, and exit")
@@ -193,7 +197,7 @@ func (o *options) run(ctx context.Context) error {
 		Bind:          bind(),
 		Mounts:        o.mounts,
 		HealthAddress: o.healthAddress,
-		Stopping:      stopping,
+		Stopping:      stopping, StopDelay: o.stopDelay,
 	})
 	if err != nil {
 		return err

@@ -82,6 +82,8 @@ type Options struct {
 	HealthAddress string
 	// Stopping yields something when the pod is to stop. nil: the agent is not told.
 	Stopping <-chan os.Signal
+	// StopDelay is how long HAProxy goes on to take connections then.
+	StopDelay time.Duration
 }
 
 // Agent keeps one HAProxy up to date with one Gateway.

@@ -27,8 +27,10 @@ type probes struct {
 	// served says that this pod was up to date once: it counts as ready from then on, as the last good configuration is
 	// better than none.
 	served bool
-	// up reports whether HAProxy answers, and stopping whether the pod was told to stop.
-	up, stopping bool
+	// up reports whether HAProxy answers.
+	up bool
+	// leaves is until when a pod that was told to stop says that it serves; zero: it was not told.
+	leaves time.Time
 	// live is what HAProxy runs, of generation 0 if that is not known. confirmed is what the Gateway was when the API
 	// server had taken in a report; its generation is 0 before that.
 	live, confirmed gatewayVersion
@@ -100,16 +102,16 @@ func (p *probes) alive(now time.Time) error {
 	return nil
 }
 
-// stop notes that the pod was told to stop.
-func (p *probes) stop() {
+// stop notes that the pod was told to stop, and until when it says that it serves.
+func (p *probes) stop(leaves time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stopping = true
+	p.leaves = leaves
 }
 
 // ready is nil when HAProxy serves the Gateway, and the pod was not told to stop.
 func (p *probes) ready() error {
-	if err := p.serving(); err != nil {
+	if err := p.serving(time.Now()); err != nil {
 		return err
 	}
 	if p.isStopping() {
@@ -121,11 +123,12 @@ func (p *probes) ready() error {
 func (p *probes) isStopping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stopping
+	return !p.leaves.IsZero()
 }
 
-// serving is nil when HAProxy serves the Gateway. A pod that is to stop serves until it stops.
-func (p *probes) serving() error {
+// serving is nil when HAProxy serves the Gateway. A pod that is to stop serves until shortly before it takes no more
+// connections: a node without another proxy gives up the address then, where that is of nodes with one.
+func (p *probes) serving(now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -133,6 +136,8 @@ func (p *probes) serving() error {
 		return errors.New("HAProxy does not answer")
 	case !p.served:
 		return errors.New("HAProxy does not run the Gateway's configuration yet")
+	case !p.leaves.IsZero() && !now.Before(p.leaves):
+		return errors.New("the pod is about to take no more connections")
 	}
 	return nil
 }
@@ -142,7 +147,7 @@ func (p *probes) checks() map[string]health.Check {
 	return map[string]health.Check{
 		"/startupz": func(*http.Request) error { return p.started() },
 		"/healthz":  func(*http.Request) error { return p.alive(time.Now()) },
-		"/servingz": func(*http.Request) error { return p.serving() },
+		"/servingz": func(*http.Request) error { return p.serving(time.Now()) },
 		"/readyz":   func(*http.Request) error { return p.ready() },
 	}
 }

@@ -90,11 +90,11 @@ func TestHealthAnswers(t *testing.T) {
 func TestAPodThatIsToStopServesAndIsNotReady(t *testing.T) {
 	h := newProbes("", true)
 	h.observe(true, "", 0)
-	if err := errors.Join(h.serving(), h.ready()); err != nil {
+	if err := errors.Join(h.serving(time.Now()), h.ready()); err != nil {
 		t.Error(err)
 	}
-	h.stop()
-	if err := h.serving(); err != nil {
+	h.stop(time.Now().Add(time.Hour))
+	if err := h.serving(time.Now()); err != nil {
 		t.Error(err)
 	}
 	if h.ready() == nil {

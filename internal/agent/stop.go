@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"gateway/internal/logging"
 )
@@ -12,9 +13,15 @@ func (a *Agent) awaitStop(ctx context.Context) {
 	case <-ctx.Done():
 	case <-a.options.Stopping:
 		logging.Infof("The pod is to stop")
-		a.probes.stop()
+		a.probes.stop(time.Now().Add(servesFor(a.options.StopDelay)))
 		a.wakeUp()
 	}
+}
+
+// servesFor is how long after it was told to stop a pod says that it serves. Kubelet asks once a second, believes the
+// third answer, and everybody who sends connections has to learn of it before HAProxy takes no more of them.
+func servesFor(stopDelay time.Duration) time.Duration {
+	return stopDelay - min(4*time.Second, stopDelay/2)
 }
 
 // announceStop tells HAProxy's worker that the pod is to stop, so that clients move on to other pods while this one

@@ -51,7 +51,7 @@ func TestALoadBalancerThatNoticesLate(t *testing.T) {
 	for balancer.sent.Load() < late {
 		client.ask()
 	}
-	if err := leaving.agent.probes.serving(); err != nil {
+	if err := leaving.agent.probes.serving(time.Now()); err != nil {
 		t.Errorf("kube-proxy would send nothing to the pod: %v", err)
 	}
 	// The balancer has noticed; the stopDelay is over.
@@ -77,6 +77,26 @@ func TestALoadBalancerThatNoticesLate(t *testing.T) {
 	}
 	if client.moved == 0 {
 		t.Error("no connection was closed after its answer")
+	}
+}
+
+// TestAStoppingPodLeavesBeforeItStops: kubelet and all who send connections know that a pod is about to take none.
+func TestAStoppingPodLeavesBeforeItStops(t *testing.T) {
+	for stopDelay, want := range map[time.Duration]time.Duration{
+		0: 0, 2 * time.Second: time.Second, 10 * time.Second: 6 * time.Second, time.Minute: 56 * time.Second,
+	} {
+		if got := servesFor(stopDelay); got != want {
+			t.Errorf("with a stopDelay of %s, a pod serves for %s, want %s", stopDelay, got, want)
+		}
+	}
+	p, told := newProbes("", true), time.Now()
+	p.observe(true, "", 0)
+	p.stop(told.Add(servesFor(10 * time.Second)))
+	if err := p.serving(told.Add(5 * time.Second)); err != nil {
+		t.Errorf("after 5 s: %v", err)
+	}
+	if p.serving(told.Add(6*time.Second)) == nil {
+		t.Error("after 6 s, it says that it serves")
 	}
 }
 
@@ -112,7 +132,7 @@ type stopping struct {
 func newStopping(t *testing.T) *stopping {
 	t.Helper()
 	s := &stopping{newRig(t), make(chan os.Signal, 1)}
-	s.options.Stopping = s.tell
+	s.options.Stopping, s.options.StopDelay = s.tell, time.Hour
 	s.createService("api")
 	s.createSlice("api", "one", newEndpointFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/upgrade" {

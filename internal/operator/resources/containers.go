@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,7 +122,8 @@ func firewall(mounted content, options Options) []*corev1ac.ContainerApplyConfig
 
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once
 // /startupz reports a configuration, and stops after it: kubelet tells it at once that the pod is to stop. A pod stays
-// ready to kubelet meanwhile, since kube-proxy sends connections to pods that stop and serve if a node has no others.
+// ready to kubelet during the stopDelay, since kube-proxy sends connections to pods that stop and serve if a node has
+// no others.
 // It holds the API token, which HAProxy's container does not, and no key, which HAProxy's container does. It has no
 // limit of memory, since it takes what its Gateway takes; if a LimitRange sets one, Go knows it.
 func agent(gateway *appv1.Gateway, mounted content, options Options) *corev1ac.ContainerApplyConfiguration {
@@ -130,6 +132,7 @@ func agent(gateway *appv1.Gateway, mounted content, options Options) *corev1ac.C
 		WithEnv(nodeAddresses(gateway)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid"),
 			fromPod("NODE_NAME", "spec.nodeName"), fromPod("ZONE", "metadata.labels['"+corev1.LabelTopologyZone+"']")).
+		WithEnv(corev1ac.EnvVar().WithName("STOP_DELAY").WithValue(fmt.Sprintf("%ds", stopDelay(gateway)))).
 		WithEnv(corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValueFrom(corev1ac.EnvVarSource().WithResourceFieldRef(
 			corev1ac.ResourceFieldSelector().WithResource("limits.memory").WithDivisor(resource.MustParse("1"))))).
 		WithPorts(containerPort("agent", proxypod.HealthPort)).

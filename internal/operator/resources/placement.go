@@ -44,8 +44,8 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	}
 }
 
-// leavesAfter is how many seconds after Kubernetes has noticed that a node is lost its proxies are replaced: its default
-// is 300. Until then an edit is not Programmed, because a proxy that comes back may answer by what it knew.
+// leavesAfter is how many seconds after Kubernetes has noticed that a node is lost its proxies are replaced: its
+// default is 300. Until then an edit is not Programmed, because a proxy that comes back may answer by what it knew.
 const leavesAfter = 30
 
 // leaving are the tolerations for a node that is lost, each unless the Gateway has one.
