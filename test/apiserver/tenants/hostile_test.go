@@ -67,9 +67,9 @@ func (h *hostile) statuses() map[int]int {
 	return maps.Clone(h.answered)
 }
 
-// edit writes objects until ctx ends: it creates, replaces and deletes.
-func (h *hostile) edit(ctx context.Context, worker int) {
-	r := random{rand.New(rand.NewPCG(h.seed, uint64(worker)))} //nolint:gosec // there are few
+// edit writes objects for a Gateway until ctx ends: it creates, replaces and deletes.
+func (h *hostile) edit(ctx context.Context, worker int, gateway string) {
+	r := random{rand.New(rand.NewPCG(h.seed, uint64(worker))), gateway} //nolint:gosec // there are few
 	for ctx.Err() == nil {
 		kind := pick(r, "HTTPRoute", "HTTPRoute", "HTTPRoute", "HTTPRoute", "GRPCRoute", "ListenerSet", "BackendTLSPolicy", "ReferenceGrant",
 			"RouteFilter", "RouteFilter", "BackendPolicy", "Secret", "ConfigMap", "Service")
@@ -92,7 +92,7 @@ func (h *hostile) edit(ctx context.Context, worker int) {
 
 // send sends requests to hosts of the tenant, some of which hang, until ctx ends.
 func (h *hostile) send(ctx context.Context) {
-	r := random{rand.New(rand.NewPCG(h.seed, 100))}
+	r := random{rand.New(rand.NewPCG(h.seed, 100)), "shared"}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ticks := time.NewTicker(tenantPace)
 	defer ticks.Stop()
@@ -123,8 +123,11 @@ func (h *hostile) send(ctx context.Context) {
 	}
 }
 
-// random makes what the tenant writes.
-type random struct{ *rand.Rand }
+// random makes what the tenant writes, for a Gateway.
+type random struct {
+	*rand.Rand
+	gateway string
+}
 
 func pick[T any](r random, all ...T) T { return all[r.IntN(len(all))] }
 
@@ -166,7 +169,7 @@ func (r random) object(kind string) object {
 	case "HTTPRoute", "GRPCRoute":
 		return object{"spec": r.route(kind)}
 	case "ListenerSet":
-		return object{"spec": object{"parentRef": object{"namespace": infra, "name": "shared"}, "listeners": r.listeners()}}
+		return object{"spec": object{"parentRef": object{"namespace": infra, "name": r.gateway}, "listeners": r.listeners()}}
 	case "RouteFilter":
 		return object{"spec": r.filter()}
 	case "BackendPolicy":
@@ -189,7 +192,7 @@ func (r random) object(kind string) object {
 
 func (r random) route(kind string) object {
 	many := pick(r, 1, 1, 1, 2, 16)
-	spec := object{"parentRefs": list{object{"namespace": infra, "name": "shared"}}, "rules": r.some(many, func() object { return r.rule(kind) })}
+	spec := object{"parentRefs": list{object{"namespace": infra, "name": r.gateway}}, "rules": r.some(many, func() object { return r.rule(kind) })}
 	if r.IntN(8) > 0 {
 		hostnames := list{}
 		for range 1 + r.IntN(pick(r, 1, 1, 1, 16)) {

@@ -94,6 +94,8 @@ spec:
 type site struct {
 	port    int32
 	haproxy *haproxytest.Instance
+	// operator and agent are programs of ours that know objects of the tenant.
+	operator, agent *testenv.Program
 	// onboarded is how long new hosts of teams took to answer.
 	onboarded []time.Duration
 }
@@ -115,8 +117,7 @@ func apply(t testing.TB, text string) {
 func startSite(t *testing.T) *site {
 	t.Helper()
 	server.InstallGatewayAPI(t)
-	startOperator(t)
-	s := &site{port: haproxytest.FreePort(t)}
+	s := &site{port: haproxytest.FreePort(t), operator: startOperator(t)}
 	for _, name := range append([]string{infra, tenant}, teams...) {
 		_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		must(t, err)
@@ -127,7 +128,7 @@ func startSite(t *testing.T) *site {
 	for _, name := range append([]string{tenant}, teams...) {
 		apply(t, fmt.Sprintf(team, name))
 	}
-	s.haproxy = startProxy(t)
+	s.haproxy, s.agent = startProxy(t)
 	for _, name := range append([]string{tenant}, teams...) {
 		s.expectLive(t, name)
 	}
@@ -135,7 +136,7 @@ func startSite(t *testing.T) *site {
 }
 
 // startOperator starts the operator with its permissions. Secrets come from a key server, so the pods mount none.
-func startOperator(t *testing.T) {
+func startOperator(t *testing.T) *testenv.Program {
 	t.Helper()
 	root := testenv.MustRoot(t)
 	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(root, "artifacts", "rbac"))
@@ -144,7 +145,7 @@ func startOperator(t *testing.T) {
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{})
 	must(t, err)
-	testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.TokenKubeconfig(t, token.Status.Token), "-logtostderr",
+	return testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.TokenKubeconfig(t, token.Status.Token), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system", "-key-server=keys.gateway-system:443", "-key-server-ca="+authority)
 }
 
@@ -172,7 +173,7 @@ func createService(t *testing.T, namespace string) {
 	must(t, err)
 }
 
-func startProxy(t *testing.T) *haproxytest.Instance {
+func startProxy(t *testing.T) (*haproxytest.Instance, *testenv.Program) {
 	t.Helper()
 	testenv.Eventually(t, soon, "the agents' permissions", func(ctx context.Context) error {
 		_, err := server.Kube.RbacV1().RoleBindings(infra).Get(ctx, proxypod.ChildName("shared"), metav1.GetOptions{})
@@ -186,7 +187,7 @@ func startProxy(t *testing.T) *haproxytest.Instance {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, agent.Running())
 	})
-	return haproxytest.Start(t, paths, nil)
+	return haproxytest.Start(t, paths, nil), agent
 }
 
 // expectLive waits until the own route of a namespace is programmed.
@@ -291,6 +292,17 @@ func (s *site) template(t *testing.T) string {
 	text, err := json.Marshal(deployment.Spec.Template)
 	must(t, err)
 	return string(text)
+}
+
+// memory is what operator and agent take.
+func (s *site) memory(t *testing.T) string {
+	t.Helper()
+	of := func(program *testenv.Program) string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", program.PID()))
+		must(t, err)
+		return strings.Join(strings.Fields(regexp.MustCompile(`VmRSS:.*`).FindString(string(text)))[1:], " ")
+	}
+	return "operator " + of(s.operator) + ", agent " + of(s.agent)
 }
 
 // reloads is how often HAProxy was reloaded.

@@ -29,35 +29,31 @@ func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
 // TestHostileTenant: one namespace of a shared Gateway writes whatever the API server admits, as fast as it can, and
 // sends requests to all of it. Meanwhile each request for another team is answered by that team's Service, HAProxy is
-// reloaded so often as one namespace may cause it, new hosts are served, no pod is replaced, and what is refused is refused in the status of the object.
+// reloaded as often as one namespace may cause it, new hosts are served, no pod is replaced, and what is refused is
+// refused in the status of the object.
 func TestHostileTenant(t *testing.T) {
 	s := startSite(t)
 	s.run(t, 5*time.Second) // warms up
-	before := s.run(t, min(*attack/3, time.Minute))
-	template, reloads := s.template(t), s.reloads()
+	part := min(*attack/3, time.Minute)
+	idle := s.run(t, part)
 	h := newHostile(t, s)
-	ctx, cancel := context.WithCancel(t.Context())
-	begin := time.Now()
-	var attacking sync.WaitGroup
-	for i := range 3 {
-		attacking.Go(func() { h.edit(ctx, i) })
-	}
-	attacking.Go(func() { h.send(ctx) })
-	attacking.Go(func() { s.onboard(ctx, t) })
-	during := s.run(t, *attack)
-	cancel()
-	attacking.Wait()
+	onboard := func(ctx context.Context) { s.onboard(ctx, t) }
+	// The API server takes CPU for any edits, which it has to itself in a cluster.
+	elsewhere := s.during(t, part, append(h.editors("elsewhere"), h.send, onboard))
+	template, memory, reloads, begin := s.template(t), s.memory(t), s.reloads(), time.Now()
+	during := s.during(t, *attack, append(h.editors("shared"), h.send, onboard))
 	took := s.reloads() - reloads
+	t.Logf("memory before: %s, and then: %s", memory, s.memory(t))
 	t.Logf("%d edits, %d of them refused by the API server, and %d requests of the tenant: %v", h.edits.Load(), h.refused.Load(), h.sent.Load(), h.statuses())
-	t.Logf("%d reloads; of %d requests of others, p99 %v: before %v of %d", took, len(during), p99(during), p99(before), len(before))
+	t.Logf("%d reloads; of %d requests of others, p99 %v; %v while it edits what is for another Gateway, and %v before", took, len(during), p99(during), p99(elsewhere), p99(idle))
 	if most := 5 + 1 + int(time.Since(begin)/(15*time.Second)); took > most {
 		t.Errorf("one namespace caused %d reloads, want %d at most", took, most)
 	}
 	if after := s.template(t); after != template {
 		t.Errorf("the pods are replaced: their template was\n%s\nand is\n%s", template, after)
 	}
-	if testtier.All && p99(during) > p99(before)*3/2 {
-		t.Errorf("the p99 of others is %v, and was %v", p99(during), p99(before))
+	if testtier.All && p99(during) > p99(elsewhere)*3/2 {
+		t.Errorf("the p99 of others is %v, and %v where the tenant edits what is for another Gateway", p99(during), p99(elsewhere))
 	}
 	h.expectStatuses()
 	for _, team := range teams {
@@ -65,6 +61,29 @@ func TestHostileTenant(t *testing.T) {
 	}
 	slices.Sort(s.onboarded)
 	t.Logf("%d new hosts of others answered, the slowest after %v", len(s.onboarded), s.onboarded[max(0, len(s.onboarded)-5):])
+}
+
+// editors are those that write at the same time for a Gateway.
+func (h *hostile) editors(gateway string) (all []func(context.Context)) {
+	for i := range 3 {
+		all = append(all, func(ctx context.Context) { h.edit(ctx, i, gateway) })
+	}
+	return all
+}
+
+// during is run while others work.
+func (s *site) during(t *testing.T, long time.Duration, others []func(context.Context)) []time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var working sync.WaitGroup
+	for _, other := range others {
+		working.Go(func() { other(ctx) })
+	}
+	took := s.run(t, long)
+	cancel()
+	working.Wait()
+	return took
 }
 
 func p99(all []time.Duration) time.Duration {
