@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -319,8 +320,9 @@ func (w *watcher) pods() []peers.Pod {
 // addAttached adds the changes of a Gateway that has objects of the Gateway API: services are those that changed, and
 // whether they did themselves.
 func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.NamespacedName]bool, edits []edit, changes *Changes) {
-	w.isStale = w.isStale || w.index == nil || w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation
-	isNew := w.isStale
+	isNew := w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation
+	w.isStale = w.isStale || w.index == nil || isNew && !w.isAlike(gateway)
+	isNew = isNew || w.isStale
 	for _, edit := range edits {
 		isNew = w.updateIndex(edit) || isNew
 	}
@@ -342,6 +344,13 @@ func (w *watcher) addAttached(gateway *appv1.Gateway, services map[types.Namespa
 	}
 	w.seen, w.isStale = gateway, false
 	changes.Gateway, changes.UID = w.index.Result().For(gateway), gateway.UID
+}
+
+// isAlike reports whether objects become the same for a Gateway as for the one seen last. What has no part in that,
+// such as drainTimeout, is in the settings of what the index returns for it.
+func (w *watcher) isAlike(gateway *appv1.Gateway) bool {
+	return w.seen != nil && gateway.UID == w.seen.UID &&
+		reflect.DeepEqual(gatewayapi.AttachedTo(w.seen, w.attached), gatewayapi.AttachedTo(gateway, w.attached))
 }
 
 // updateIndex takes in an edit of an object. It reports whether the object is new, another one or gone, if it counts.
