@@ -221,7 +221,7 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 		c.index.ChangeNamespace(id.Name, c.labelsOf(id.Name))
 		return true
 	case kindConfig:
-		return !c.index.NamesConfig(id.Namespace, id.Name)
+		return c.index.Change(id, nil) // it asks for it
 	case source.KindOwn:
 		own := c.ownGateway(id.Namespace, id.Name)
 		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || !c.wasAttached(own) && proxypod.Parent(own) == "")

@@ -371,20 +371,26 @@ func TestEditsAreIncremental(t *testing.T) {
 	}
 }
 
-// TestAConfigThatNobodyNames: an edit of a GatewayConfig changes the Gateways that it is for, and of another nothing.
-func TestAConfigThatNobodyNames(t *testing.T) {
-	const config = "apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: %s}\nspec: {replicas: %d}"
+// TestConfigsAreIncremental: settings of a GatewayConfig that no route depends on change the Gateways that it is for,
+// and nothing else. One that nobody names changes nothing.
+func TestConfigsAreIncremental(t *testing.T) {
+	const config = "apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: %s}\nspec: {%s}"
 	f := newFixture(t, shop)
 	f.put(class + "\nspec: {controllerName: app.example.com/gateway, parametersRef: {group: app.example.com, kind: GatewayConfig, namespace: web, name: named}}")
 	f.settleAll("the class names a GatewayConfig")
 	for _, name := range []string{"named", "other"} {
-		for replicas := range 2 { // it comes, and changes
-			f.put(fmt.Sprintf(config, name, replicas+1))
+		for _, spec := range []string{
+			"replicas: 1", "replicas: 2", "replicas: 2, pods: {annotations: {a: b}}, service: {type: ClusterIP}, drainTimeout: 7s, cache: {sizeMiB: 8}",
+			"filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}]", "namespaceBudget: {routes: 1}",
+		} {
+			f.put(fmt.Sprintf(config, name, spec))
 			f.catchUp()
 			tasks := f.tasks()
 			result := f.controller.evaluateChanged(t.Context(), tasks)
-			if isAlone := name == "other"; isAlone != (result != nil) || len(tasks) == 0 {
-				t.Errorf("%s: %d changes are evaluated alone: %t, want %t", name, len(tasks), result != nil, isAlone)
+			// Whether a GatewayConfig exists, what it filters and how much namespaces may have is about routes.
+			isAlone := name == "other" || strings.HasPrefix(spec, "replicas: 2")
+			if result == nil || isAlone != (result.attachments == nil) || len(tasks) == 0 {
+				t.Errorf("%s, %s: %d changes are not evaluated alone: %+v, want %t", name, spec, len(tasks), result, isAlone)
 			}
 			f.controller.queue.Add(rebuild)
 			f.settleAll("a GatewayConfig")

@@ -19,7 +19,8 @@ import (
 // Index holds objects, and what they were translated to. An edit of a route, a RouteFilter, a policy, a ReferenceGrant
 // or a Service costs what it changes, and so does a report: the routes that refer to it are translated again, and those
 // of their Service ports get their policies again. So does one of a ListenerSet that changes no other listeners, and
-// whose certificates pods have room for, and one of the labels of a namespace.
+// whose certificates pods have room for, one of the labels of a namespace, and one of settings in a GatewayConfig that
+// no route depends on.
 // Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
 // makes of the same objects.
 type Index struct {
@@ -163,6 +164,10 @@ func (x *Index) Change(id Object, object metav1.Object) bool {
 		x.indexPolicies()
 	case id.Kind == kindGrant:
 		x.Grants = changed(x.Grants, id, object, func(*gatewayv1.ReferenceGrant) { x.touched[Object{kindGrant, id.Namespace, ""}] = true })
+	case id.Kind == kindConfig:
+		if x.namesConfig(id.Namespace, id.Name) {
+			x.touched[id] = true
+		}
 	case id.Kind == kindListenerSet:
 		x.ListenerSets = changed(x.ListenerSets, id, object, func(*gatewayv1.ListenerSet) { x.touched[id] = true })
 	default:
@@ -247,8 +252,8 @@ func (x *Index) ChangeNamespace(name string, of labels.Set) {
 	}
 }
 
-// NamesConfig reports whether a Gateway of ours, or its class, names a GatewayConfig, whether it exists or not.
-func (x *Index) NamesConfig(namespace, name string) bool {
+// namesConfig reports whether a Gateway of ours, or its class, names a GatewayConfig, whether it exists or not.
+func (x *Index) namesConfig(namespace, name string) bool {
 	return x.isNew || x.configs[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
@@ -270,7 +275,7 @@ func (x *Index) Result() *Result {
 // update translates what changed.
 func (x *Index) update() Changes {
 	x.changes = Changes{Objects: map[Object]bool{}}
-	sets := x.touchedSets()
+	sets, configured := x.touchedSets(), false
 	for object := range x.touched {
 		x.touchPolicies(object)
 		for r := range x.dependents[object].All() {
@@ -284,6 +289,7 @@ func (x *Index) update() Changes {
 				}
 			}
 		}
+		configured = configured || object.Kind == kindConfig
 		x.isNew = x.isNew || x.grants[object] || slices.ContainsFunc(x.planes, func(p *plane) bool { return p.fixed[object] })
 	}
 	known := x.waiting(nil)
@@ -299,6 +305,9 @@ func (x *Index) update() Changes {
 		for _, r := range x.renew() {
 			x.add(r)
 		}
+	}
+	if configured {
+		x.isNew = x.isNew || !x.changeConfigs()
 	}
 	if x.isNew {
 		x.makePlanes()
