@@ -300,3 +300,30 @@ func tableOf(t *testing.T, team string) routing.Table {
 	table.Policies = map[model.Backend]model.BackendPolicy{{Namespace: team, Service: "api", Port: 443}: {TLS: &model.BackendTLS{CAs: []string{"ca"}}}}
 	return table
 }
+
+// TestAttachmentsAreNoWayAround: what an agent is told of a namespace changes at once, and its edits wait all the same.
+func TestAttachmentsAreNoWayAround(t *testing.T) {
+	t.Parallel()
+	r := newSharedRig(t)
+	before := r.reloads()
+	for i := range 2 * reloadBurst {
+		attachment := newAttachment(r.gatewaySeen, "red", strconv.Itoa(2+i))
+		if i%2 == 0 {
+			attachment.Spec.Resources = append(attachment.Spec.Resources, "grpcroutes")
+		}
+		r.put(r.agent.watch.attachments, attachment)
+		r.edit("red", fmt.Sprint("/red-", i), fmt.Sprint("x-red-", i))
+		r.edit("blue", fmt.Sprint("/blue-", i))
+		r.passes()
+		r.expectRun(fmt.Sprint("after edit ", i), "blue", fmt.Sprint("/blue-", i))
+	}
+	if got := r.reloads() - before; got != reloadBurst {
+		t.Errorf("one namespace caused %d reloads, want %d", got, reloadBurst)
+	}
+	if limit := r.agent.reloads.limits["blue"]; limit != nil && limit.TokensAt(r.clock.Now()) < reloadBurst-1 {
+		t.Error("another namespace was charged for them")
+	}
+	r.clock.Step(reloadInterval)
+	r.passes()
+	r.expectRun("once there is room", "red", fmt.Sprint("/red-", 2*reloadBurst-1))
+}

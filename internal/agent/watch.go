@@ -190,7 +190,7 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	if w.reloads != nil {
 		for namespace, before := range w.attached {
 			if !equality.Semantic.DeepEqual(before, attached[namespace]) {
-				w.reloads.taken[namespace] = true
+				w.reloads.touch(namespace)
 			}
 		}
 	}
