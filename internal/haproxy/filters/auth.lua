@@ -251,7 +251,9 @@ local function lifetime(txn, cache, text, answer)
   seconds = less(seconds - age, cache.most)
   for token in string.gmatch(text, "eyJ[%w_-]+%.[%w_-]+%.[%w_-]*") do
     local ends = txn.c:jwt_payload_query(token, "$.exp")
-    seconds = less(seconds, (ends or "") == "" and seconds or (tonumber(ends) or 0) - core.now().sec)
+    if (ends or "") ~= "" then -- as a text, it is rounded to four digits
+      seconds = less(seconds, (tonumber(txn.c:jwt_payload_query(token, "$.exp", "int")) or 0) - core.now().sec)
+    end
   end
   return seconds
 end
