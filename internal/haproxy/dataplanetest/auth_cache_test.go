@@ -344,3 +344,28 @@ func TestKeysOfAnswers(t *testing.T) {
 		t.Logf("asked %d times about %d requests", n, requests)
 	}
 }
+
+// TestOddTextsTakeNoTime: what clients and Services send does not have a thread look for something until HAProxy's
+// watchdog ends the process, and all requests with it.
+func TestOddTextsTakeNoTime(t *testing.T) {
+	t.Parallel()
+	const long = 12_000
+	a := startAuthCache(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60"+strings.Repeat(" ", len(r.Header.Get("X-Tenant"))*long)+"x")
+	})
+	for _, header := range []string{
+		"Cookie: id=1;" + strings.Repeat(" ", long) + "x",
+		"Cookie: id" + strings.Repeat(" ", long) + "x=1",
+		"Authorization: Bearer " + strings.Repeat("eyJ", long/3),
+		"Authorization: Bearer " + strings.Repeat("eyJ.", long/4),
+		"Authorization: Bearer " + strings.Repeat("eyJ", long/6) + "." + strings.Repeat("eyJ", long/6),
+		"X-Tenant: a",
+	} {
+		for _, path := range []string{"/all", "/key"} {
+			request := "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + header + "\r\n\r\n"
+			if got := newClient(t, a.ports[80]).send(request); got.Status != http.StatusOK {
+				t.Errorf("%.40s: got %d", header, got.Status)
+			}
+		}
+	}
+}

@@ -185,10 +185,10 @@ local function named(cache, sent)
       isKnown = isKnown or value ~= "" and not string.find(name, "^x%-forwarded%-")
     end
     for cookie in string.gmatch(name == "cookie" and value or "", "[^;]+") do
-      local key, content = string.match(cookie, "^%s*(.-)%s*=%s*(.-)%s*$")
+      local key, content = string.match(cookie, "^%s*([^=%s]+)%s*=(.*)$")
       if cache.cookies[key] then
         all[#all + 1] = key .. "=" .. content
-        isKnown = isKnown or content ~= ""
+        isKnown = isKnown or string.find(content, "%S") ~= nil
       end
     end
   end
@@ -213,11 +213,11 @@ end
 local function said(headers)
   local least
   for directive in string.gmatch(string.lower(table.concat(headers["cache-control"] or {}, ",")), "[^,]+") do
-    local name, value = string.match(directive, "^%s*([^=%s]*)%s*=?%s*\"?(.-)\"?%s*$")
+    local name, value = string.match(directive, "^%s*([^=%s]*)(.*)$")
     if name == "no-store" or name == "no-cache" or name == "private" then
       return 0
     elseif name == "max-age" or name == "s-maxage" then
-      local seconds = string.find(value, "^%d+$") and tonumber(value) or 0
+      local seconds = tonumber(string.match(value, "^%s*=%s*\"?(%d+)\"?%s*$") or 0)
       least = less(least or seconds, seconds)
     end
   end
@@ -237,6 +237,21 @@ local function isShared(cache, headers)
   return true
 end
 
+-- The JSON Web Tokens in a text, without their signatures. Each part is looked at once: a pattern of a whole token would
+-- look for its end from each place where one may begin.
+local function tokensIn(text)
+  local all, head, after = {}, nil, 0
+  for start, part, stop in string.gmatch(text, "()([%w_-]+)()") do
+    local isEnded = string.sub(text, stop, stop) == "."
+    if head and start == after and isEnded then
+      all[#all + 1] = head .. "." .. part .. "."
+    end
+    local from = isEnded and string.find(part, "eyJ.", 1)
+    head, after = from and string.sub(part, from), stop + 1
+  end
+  return all
+end
+
 -- For how many seconds an answer is kept, by what it says and by the tokens that were sent.
 local function lifetime(txn, cache, text, answer)
   local headers = answer.headers
@@ -249,7 +264,11 @@ local function lifetime(txn, cache, text, answer)
     return 0
   end
   seconds = less(seconds - age, cache.most)
-  for token in string.gmatch(text, "eyJ[%w_-]+%.[%w_-]+%.[%w_-]*") do
+  local tokens = tokensIn(text)
+  if #tokens > 16 then
+    return 0
+  end
+  for _, token in ipairs(tokens) do
     local ends = txn.c:jwt_payload_query(token, "$.exp")
     if (ends or "") ~= "" then -- as a text, it is rounded to four digits
       seconds = less(seconds, (tonumber(txn.c:jwt_payload_query(token, "$.exp", "int")) or 0) - core.now().sec)
