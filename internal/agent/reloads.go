@@ -14,6 +14,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/logging"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/tree"
 )
@@ -152,10 +153,11 @@ func (c *collector) waits(namespace string) bool {
 	return true
 }
 
-// awaitTurnOf leaves CA certificates as they were, if a namespace that verifies Services by them has to wait.
+// awaitTurnOf leaves CA certificates as they were, if a namespace that verifies Services by them has to wait. Those of a
+// ClusterTrustBundle are of no namespace: others and listeners may have them, too.
 func (c *collector) awaitTurnOf(configMap, namespace string) {
 	before, ok := c.before.authorities[configMap]
-	if bytes.Equal(c.authorities[configMap], before) || !c.waits(namespace) {
+	if _, isBundle := model.TrustBundleOf(configMap); isBundle || bytes.Equal(c.authorities[configMap], before) || !c.waits(namespace) {
 		return
 	}
 	if c.authorities[configMap] = before; !ok {

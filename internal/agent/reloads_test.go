@@ -277,6 +277,32 @@ func TestMaterialAwaitsReloads(t *testing.T) {
 	expect("when a certificate comes back", "map[]two c", true)
 }
 
+// TestBundlesAwaitNoNamespace: what changes in a ClusterTrustBundle, which is of no namespace, counts at once for all.
+func TestBundlesAwaitNoNamespace(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	files := mounted{mayTake: func(string) bool { asked++; return false }}
+	ca := model.TrustBundle("staff")
+	table := tableOf(t, "red")
+	table.Policies = map[model.Backend]model.BackendPolicy{}
+	for _, team := range []string{"red", "blue"} {
+		table.Policies[model.Backend{Namespace: team, Service: "api", Port: 443}] = model.BackendPolicy{TLS: &model.BackendTLS{CAs: []string{ca}}}
+	}
+	var last material
+	for _, content := range []string{"one", "two", ""} {
+		files.authorities = map[string]authorityFile{}
+		if files.authorities[ca] = (authorityFile{pem: []byte(content)}); content == "" {
+			files.authorities[ca] = authorityFile{problem: "it does not exist"}
+		}
+		if last = collect(&table, files, "shop", time.Now(), &last); string(last.authorities[ca]) != content {
+			t.Errorf("got %q, want %q", last.authorities[ca], content)
+		}
+	}
+	if asked > 0 {
+		t.Error("a namespace is charged")
+	}
+}
+
 // tableOf returns a table with a route, a Service with TLS and a listener of a team.
 func tableOf(t *testing.T, team string) routing.Table {
 	t.Helper()
