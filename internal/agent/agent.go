@@ -275,7 +275,7 @@ func (a *Agent) pass(ctx context.Context) {
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
 	a.announceStop(ctx)
-	a.reloads.begin(func() bool { return a.isCrowded(ctx, time.Now()) })
+	a.reloads.begin(sync.OnceValue(func() bool { return a.isCrowded(ctx, time.Now()) }))
 	observed := a.observe(ctx, time.Now())
 	a.tracer.Update(a.inputs.table)
 	if a.traces != nil {
