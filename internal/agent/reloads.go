@@ -85,8 +85,8 @@ func (b *reloadBudget) take(namespace string) bool {
 	return true
 }
 
-// touch notes that something changed of a namespace that cannot wait: what it has at the Gateway. Its edits wait all the
-// same, or it would get around the bound by a new kind of object with each edit.
+// touch notes that something changed of a namespace that cannot wait: what it has at the Gateway. Its edits wait
+// nonetheless, or it would get around the bound by a new kind of object with each edit.
 func (b *reloadBudget) touch(namespace string) {
 	b.touched[namespace] = true
 	if b.limits[namespace] != nil {
@@ -153,8 +153,8 @@ func (c *collector) waits(namespace string) bool {
 	return true
 }
 
-// awaitTurnOf leaves CA certificates as they were, if a namespace that verifies Services by them has to wait. Those of a
-// ClusterTrustBundle are of no namespace: others and listeners may have them, too.
+// awaitTurnOf leaves CA certificates as they were, if a namespace that verifies Services by them has to wait. Those of
+// a ClusterTrustBundle are of no namespace: others and listeners may have them, too.
 func (c *collector) awaitTurnOf(configMap, namespace string) {
 	before, ok := c.before.authorities[configMap]
 	if _, isBundle := model.TrustBundleOf(configMap); isBundle || bytes.Equal(c.authorities[configMap], before) || !c.waits(namespace) {
