@@ -270,7 +270,7 @@ local function lifetime(txn, cache, text, answer)
   end
   for _, token in ipairs(tokens) do
     local ends = txn.c:jwt_payload_query(token, "$.exp")
-    if (ends or "") ~= "" then -- as a text, it is rounded to four digits
+    if (ends or "") ~= "" then -- as a text, it is rounded to six digits
       seconds = less(seconds, (tonumber(txn.c:jwt_payload_query(token, "$.exp", "int")) or 0) - core.now().sec)
     end
   end
