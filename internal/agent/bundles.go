@@ -92,12 +92,13 @@ func (w *watcher) bundle(name string) (content, problem string, known bool) {
 	if w.bundles == nil {
 		w.bundles = w.watchOf(resourceBundles, "", "")
 	}
-	switch {
-	case w.bundles.isMissing:
+	switch of := w.bundles; {
+	case of.isListed: // what was seen last counts, as that of other resources
+	case of.isMissing:
 		return "", "the API server has no " + kindBundle + "s of certificates.k8s.io/v1", true
-	case w.bundles.refusals >= manyRefusals:
+	case of.refusals >= manyRefusals:
 		return "", "the API server lets the pod read no " + kindBundle + "s: it needs the ClusterRole system:cluster-trust-bundle-discovery", true
-	case !w.bundles.isListed:
+	default:
 		return "", "", false
 	}
 	bundle, ok := w.bundles.objects[""][name].(*certificatesv1.ClusterTrustBundle)

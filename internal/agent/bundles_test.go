@@ -16,9 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
 
 	appv1 "gateway/api/app/v1"
+	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 	"gateway/internal/certtest"
 	"gateway/internal/model"
 )
@@ -162,6 +165,26 @@ func TestWithoutTrustBundles(t *testing.T) {
 			r.expectBundleProblem("ClusterTrustBundle " + bundleName + ": " + want)
 			r.expectStatus("/", http.StatusInternalServerError)
 		})
+	}
+}
+
+// TestBundlesStay: what was listed once counts while the API server refuses to list it again, such as one of several
+// that runs an earlier release.
+func TestBundlesStay(t *testing.T) {
+	resource := schema.GroupResource{Group: certificatesv1.GroupName, Resource: resourceBundles}
+	w := newWatcher(Options{Namespace: "web", Gateway: "shop", Core: kubefake.NewClientset(), Gateways: gatewayfake.NewClientset(), Routes: routesfake.NewClientset()})
+	if _, _, known := w.bundle("a"); known {
+		t.Error("it is known before it is listed")
+	}
+	bundle := &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: certificatesv1.ClusterTrustBundleSpec{TrustBundle: "pem"}}
+	if err := w.bundles.Replace([]any{bundle}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{apierrors.NewForbidden(resource, "", nil), apierrors.NewForbidden(resource, "", nil), apierrors.NewNotFound(resource, "")} {
+		w.bundles.refused(err)
+		if content, problem, known := w.bundle("a"); content != "pem" || problem != "" || !known {
+			t.Errorf("after %v, it is %q, %q, %t", err, content, problem, known)
+		}
 	}
 }
 
