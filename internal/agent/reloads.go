@@ -70,6 +70,8 @@ func (b *reloadBudget) take(namespace string) bool {
 	switch {
 	case b.taken[namespace]:
 		return true
+	case b.waiting[namespace]: // all of it waits, and not a part: policies before the routes that need them
+		return false
 	case limit != nil && limit.TokensAt(b.clock.Now()) < 1:
 		b.waiting[namespace] = true
 		return false

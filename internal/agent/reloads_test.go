@@ -177,6 +177,11 @@ func TestReloadBudget(t *testing.T) {
 	clock.Step(reloadInterval)
 	pass("one more", "late", "red ", "red")
 	pass("too many again", "", "", "red")
+	b.begin(func() bool { return false })
+	before := b.take("red")
+	if clock.Step(reloadInterval); before || b.take("red") {
+		t.Error("a part of the edits is taken in, and another one waits")
+	}
 	clock.Step(reloadBurst * reloadInterval)
 	if pass("after a while", "", "blue red ", "blue", "red"); len(b.limits) > 0 {
 		t.Errorf("%d namespaces are remembered", len(b.limits))
