@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
+	"gateway/internal/certificates"
 	"gateway/internal/model"
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/tree"
@@ -37,6 +39,7 @@ type contents struct {
 	around           *Site
 	documents        []Document
 	configMaps       []*corev1.ConfigMap
+	bundles          []*certificatesv1.ClusterTrustBundle
 	secrets          []*corev1.Secret
 }
 
@@ -120,6 +123,8 @@ func (c *contents) add(object runtime.Object) {
 		c.around.addSlice(object)
 	case *corev1.ConfigMap:
 		c.configMaps = append(c.configMaps, object)
+	case *certificatesv1.ClusterTrustBundle:
+		c.bundles = append(c.bundles, object)
 	case *corev1.Secret:
 		c.secrets = append(c.secrets, object)
 	case *corev1.Namespace:
@@ -141,7 +146,7 @@ func typed(document Document, namespace string) (runtime.Object, error) {
 		return nil, nil //nolint:nilnil,nilerr // as promised
 	}
 	document.Object = document.Object.DeepCopy()
-	if kind.Kind != "GatewayClass" && kind.Kind != "Namespace" {
+	if !slices.Contains([]string{"GatewayClass", "Namespace", "ClusterTrustBundle"}, kind.Kind) {
 		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
 	}
 	if admission.Knows(kind.GroupKind()) {
@@ -171,6 +176,9 @@ func (c *contents) site(gateway *appv1.Gateway) *Site {
 	site.services, site.slices = c.around.services, c.around.slices
 	for _, configMap := range c.configMaps {
 		site.configMaps[site.localName(configMap)] = configMap.Data
+	}
+	for _, bundle := range c.bundles {
+		site.configMaps[model.TrustBundle(bundle.Name)] = map[string]string{certificates.AuthorityFile: bundle.Spec.TrustBundle}
 	}
 	for _, secret := range c.secrets {
 		files := map[string][]byte{}

@@ -376,6 +376,21 @@ func RuleSetNames(table routing.Table) []string { return slices.Collect(table.Us
 
 // AuthorityNames returns the ConfigMaps that a table needs, sorted and each once.
 func AuthorityNames(table routing.Table) []string {
+	return slices.DeleteFunc(authorities(table), isTrustBundle)
+}
+
+// TrustBundles returns the ClusterTrustBundles that a table needs, by the names that the model has for those.
+func TrustBundles(table routing.Table) []string {
+	return slices.DeleteFunc(authorities(table), func(name string) bool { return !isTrustBundle(name) })
+}
+
+func isTrustBundle(name string) bool {
+	_, is := model.TrustBundleOf(name)
+	return is
+}
+
+// authorities returns the names that a table has for CAs of its own, sorted and each once.
+func authorities(table routing.Table) []string {
 	var names []string
 	for i := range table.Listeners {
 		if tls := table.Listeners[i].TLS; tls != nil {
@@ -387,10 +402,7 @@ func AuthorityNames(table routing.Table) []string {
 			names = append(names, policy.TLS.CAs...)
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		_, isBundle := model.TrustBundleOf(name)
-		return isBundle || name == model.SystemCAs
-	})
+	names = slices.DeleteFunc(names, func(name string) bool { return name == model.SystemCAs })
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,7 @@ func newKinds() *runtime.Scheme {
 	all.AddKnownTypes(appv1.SchemeGroupVersion, &appv1.Gateway{}, &appv1.GatewayConfig{}, &appv1.RouteFilter{}, &appv1.BackendPolicy{}, &appv1.GatewayProxy{})
 	all.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Namespace{})
 	all.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
+	all.AddKnownTypes(certificatesv1.SchemeGroupVersion, &certificatesv1.ClusterTrustBundle{})
 	for kind := range scheme.Scheme.AllKnownTypes() {
 		if object, err := scheme.Scheme.New(kind); err == nil && kind.Group != appv1.GroupName && admission.Knows(kind.GroupKind()) {
 			all.AddKnownTypeWithName(kind, object)

@@ -158,6 +158,17 @@ func complete(t *testing.T, site *cli.Site) string {
 			}
 		}
 	})
+	for _, name := range cli.TrustBundles(table) {
+		bundle, _ := model.TrustBundleOf(name)
+		content, err := json.Marshal(map[string]any{
+			"apiVersion": "certificates.k8s.io/v1", "kind": "ClusterTrustBundle", "metadata": map[string]any{"name": bundle},
+			"spec": map[string]any{"trustBundle": data["ca.crt"]},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(content))
+	}
 	for _, name := range slices.Concat(cli.AuthorityNames(table), cli.KeySetNames(table), cli.RuleSetNames(table)) {
 		add("ConfigMap", "data", name)
 	}

@@ -85,9 +85,9 @@ func (o *objects) addEndpoints(site *cli.Site, table routing.Table, addresses ma
 	}
 }
 
-// addConfigMaps adds the ConfigMaps that the Gateway needs, whether the files have them or not.
+// addConfigMaps adds the ConfigMaps and ClusterTrustBundles that the Gateway needs, whether the files have them or not.
 func (o *objects) addConfigMaps(site *cli.Site, table routing.Table) {
-	for _, name := range slices.Concat(cli.KeySetNames(table), cli.AuthorityNames(table), cli.RuleSetNames(table)) {
+	for _, name := range slices.Concat(cli.KeySetNames(table), cli.AuthorityNames(table), cli.TrustBundles(table), cli.RuleSetNames(table)) {
 		o.configMaps[name] = nil
 	}
 	for name, data := range site.ConfigMaps() {
