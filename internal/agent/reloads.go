@@ -39,12 +39,10 @@ type reloadBudget struct {
 	charged string
 
 	// What follows is of one pass. crowded reports whether reloads have to wait because of old workers. taken are the
-	// namespaces with changes that are taken in; alone is the only one if it is not "". touched are those of which
-	// something changed that cannot wait. postponed says that others are taken in next, and waiting are those that may
-	// cause no reload yet.
+	// namespaces with changes that are taken in; alone is the only one if it is not "". postponed says that others are
+	// taken in next, and waiting are those that may cause no reload yet.
 	crowded   func() bool
 	taken     map[string]bool
-	touched   map[string]bool
 	alone     string
 	postponed bool
 	waiting   map[string]bool
@@ -59,7 +57,7 @@ func newReloadBudget(owner string) *reloadBudget {
 // begin begins a pass.
 func (b *reloadBudget) begin(crowded func() bool) {
 	b.crowded = crowded
-	b.taken, b.touched, b.alone, b.postponed, b.waiting = map[string]bool{}, map[string]bool{}, "", false, map[string]bool{}
+	b.taken, b.alone, b.postponed, b.waiting = map[string]bool{}, "", false, map[string]bool{}
 	now := b.clock.Now()
 	maps.DeleteFunc(b.limits, func(_ string, limit *rate.Limiter) bool { return limit.TokensAt(now) >= reloadBurst })
 }
@@ -75,7 +73,7 @@ func (b *reloadBudget) take(namespace string) bool {
 	case limit != nil && limit.TokensAt(b.clock.Now()) < 1:
 		b.waiting[namespace] = true
 		return false
-	case b.alone != "" && b.alone != namespace || limit != nil && len(b.taken) > 0:
+	case b.alone != "" || limit != nil && len(b.taken) > 0:
 		b.postponed = true
 		return false
 	case limit != nil && b.crowded():
@@ -87,15 +85,6 @@ func (b *reloadBudget) take(namespace string) bool {
 	return true
 }
 
-// touch notes that something changed of a namespace that cannot wait: what it has at the Gateway. Its edits wait
-// nonetheless, or it would get around the bound by a new kind of object with each edit.
-func (b *reloadBudget) touch(namespace string) {
-	b.touched[namespace] = true
-	if b.limits[namespace] != nil {
-		b.alone = namespace
-	}
-}
-
 // charge charges the namespaces whose changes were taken in for a reload that is due because of them. loadHash is that
 // of what is to be loaded; "": none is due.
 func (b *reloadBudget) charge(loadHash string) {
@@ -104,7 +93,6 @@ func (b *reloadBudget) charge(loadHash string) {
 	if !isNew {
 		return
 	}
-	maps.Copy(b.taken, b.touched)
 	for namespace := range b.taken {
 		if namespace == b.owner {
 			continue

@@ -354,7 +354,17 @@ func TestAttachmentsAreNoWayAround(t *testing.T) {
 	if limit := r.agent.reloads.limits["blue"]; limit != nil && limit.TokensAt(r.clock.Now()) < reloadBurst-1 {
 		t.Error("another namespace was charged for them")
 	}
+	if r.agent.watch.share("red", "grpcroutes") == nil {
+		t.Error("what the routes of before may need goes before they do")
+	}
+	edits := r.agent.watch.edits
+	if r.passes(); r.agent.watch.edits != edits {
+		t.Error("each pass is reported")
+	}
 	r.clock.Step(reloadInterval)
 	r.passes()
 	r.expectRun("once there is room", "red", fmt.Sprint("/red-", 2*reloadBurst-1))
+	if r.agent.watch.share("red", "grpcroutes") != nil {
+		t.Error("what no route needs any more stays")
+	}
 }

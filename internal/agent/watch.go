@@ -54,9 +54,10 @@ type watcher struct {
 	// settled says that all that the Gateway had at first was seen.
 	settled bool
 	// attached are the namespaces with objects of the Gateway, by name, and namespaces those that are followed: these, and
-	// that of the Gateway.
+	// that of the Gateway. holds says that some have more than they are to have.
 	attached   map[string]appv1.GatewayAttachmentSpec
 	namespaces map[string]*namespaceShares
+	holds      bool
 
 	// mu guards the watches, and what they tell. isCluster says that they are to be of all namespaces. gateways and
 	// attachments are those of the Gateway and of its GatewayAttachments, and isEdited says that one of these changed.
@@ -171,11 +172,13 @@ func (w *watcher) look() (gateway *appv1.Gateway, edits []edit, versions Version
 
 // follow watches exactly the namespaces that have objects of the Gateway.
 func (w *watcher) follow(gateway *appv1.Gateway) {
-	if !w.isEdited {
+	if !w.isEdited && !w.holds {
 		return
 	}
+	if w.isEdited {
+		w.edits++ // the operator waits for the report
+	}
 	w.isEdited = false
-	w.edits++ // the operator waits for the report
 	attached := gatewayapi.Attached(gateway, func(yield func(*appv1.GatewayAttachment) bool) {
 		for _, object := range w.attachments.objects[w.namespace] {
 			if !yield(object.(*appv1.GatewayAttachment)) {
@@ -183,16 +186,10 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 			}
 		}
 	})
+	w.holds = w.hold(attached)
 	isCluster := gateway.Spec.Watch == appv1.WatchCluster && (len(attached) > 0 || proxypod.Parent(gateway) != "")
 	if w.attached != nil && isCluster == w.isCluster && equality.Semantic.DeepEqual(attached, w.attached) {
 		return
-	}
-	if w.reloads != nil {
-		for namespace, before := range w.attached {
-			if !equality.Semantic.DeepEqual(before, attached[namespace]) {
-				w.reloads.touch(namespace)
-			}
-		}
 	}
 	w.attached, w.isCluster, w.isStale, w.isNews = attached, isCluster, true, true
 	wanted := map[string]map[string]string{w.namespace: {}}
@@ -218,6 +215,21 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	for namespace, resources := range wanted {
 		w.followNamespace(namespace, resources)
 	}
+}
+
+// hold has namespaces whose edits wait keep the resources that they had, as their objects are those of before, and may
+// need them. It reports whether one lacks some otherwise.
+func (w *watcher) hold(attached map[string]appv1.GatewayAttachmentSpec) (holds bool) {
+	for namespace, before := range w.attached {
+		now, ok := attached[namespace]
+		if !ok || w.reloads == nil || equality.Semantic.DeepEqual(before, now) || w.reloads.take(namespace) {
+			continue
+		}
+		count := len(now.Resources)
+		now.Resources = slices.Compact(slices.Sorted(slices.Values(slices.Concat(before.Resources, now.Resources))))
+		attached[namespace], holds = now, holds || len(now.Resources) > count
+	}
+	return holds
 }
 
 // followNamespace watches exactly these resources of a namespace, and its Services and EndpointSlices. Of a resource,
