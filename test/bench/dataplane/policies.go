@@ -83,14 +83,7 @@ func accessPolicies() []policy {
 			nginx: `
     auth_request ` + checkPath + `;`,
 		},
-		{
-			name: "a kept answer to such a question", filter: `{type: ExternalAuth, externalAuth: {backendRef: {name: service-0, port: 80}, path: ` + checkPath + `, cache: {}}}`,
-			nginx: `
-    proxy_cache_path {{.Dir}}/cache keys_zone=answers:10m;
-    proxy_cache answers;
-    proxy_cache_key $uri$http_authorization$http_cookie;
-    auth_request ` + checkPath + `;`,
-		},
+		keptAnswer(),
 		{
 			name: "a password", filter: `{type: BasicAuth, basicAuth: {secretRef: {name: ` + usersSecret + `}, realm: Shop}}`,
 			haproxy: `
@@ -122,6 +115,18 @@ func accessPolicies() []policy {
     limit_conn_zone $binary_remote_addr zone=connections:10m;
     limit_conn connections 1000;`,
 		},
+	}
+}
+
+// keptAnswer returns the policy of questions that are asked once.
+func keptAnswer() policy {
+	return policy{
+		name: "a kept answer to such a question", filter: `{type: ExternalAuth, externalAuth: {backendRef: {name: service-0, port: 80}, path: ` + checkPath + `, cache: {}}}`,
+		nginx: `
+    proxy_cache_path {{.Dir}}/cache keys_zone=answers:10m;
+    proxy_cache answers;
+    proxy_cache_key $uri$http_authorization$http_cookie;
+    auth_request ` + checkPath + `;`,
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // What every backend answers, but to requests for textPath, to which it is a long text, for cachedPath, to which it may
-// be kept, and for checkPath, to which it may be kept, too, and is empty: after a body, nginx would close the connection
-// of a question.
+// be kept, and for checkPath, to which it may be kept, too, and is empty: after a body, nginx would close the
+// connection of a question.
 const (
 	body       = "hello, world\n"
 	textPath   = "/app/text"
