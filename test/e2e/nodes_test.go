@@ -238,7 +238,7 @@ func direct(pod corev1.Pod) *client {
 	}}
 }
 
-// cordon says whether pods may come to a node.
+// cordon has no new pods come to a node, or lets them come again.
 func cordon(t *testing.T, node string, yes bool) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, yes)

@@ -181,7 +181,7 @@ spec:
 	row(b.t, "of them lost", "%d", lost)
 }
 
-// scale has routes of 100 namespaces change all the time, and measures the programs for a minute.
+// scale makes routes in 100 namespaces, of which one changes each second, and measures the programs for a minute.
 func (b *apiBench) scale(routes int) {
 	b.t.Helper()
 	config := filepath.Join(b.t.TempDir(), "cluster.yaml")
@@ -209,23 +209,28 @@ nodes: [{name: node, count: 20}]`, routes/100), 0o600))
 	<-time.After(time.Minute)
 	for name, pid := range parts {
 		used := (testenv.CPU(pid) - before[name]).Seconds() / time.Since(begin).Seconds()
-		row(b.t, fmt.Sprintf("%d routes that change all the time: %s", routes, name), "%.0f MiB, %.2f cores", testenv.Memory(pid), used)
+		row(b.t, fmt.Sprintf("%d routes, of which one changes each second: %s", routes, name), "%.0f MiB, %.2f cores", testenv.Memory(pid), used)
 	}
 }
 
 // createEndpoints makes what is behind the backends of the programs: two ports of one endpoint.
 func (b *apiBench) createEndpoints() {
 	for _, name := range []string{"http", "http-alt"} {
-		port := b.startEcho()
-		must(b.t, createSlice(b.t.Context(), "default", name, "backend", testenv.OwnAddress(b.t), discoveryv1.EndpointPort{Name: &name, Port: &port}))
+		b.createEndpoint(name, name)
 	}
+}
+
+// createEndpoint starts a backend behind a port of the Service, in an EndpointSlice of its own.
+func (b *apiBench) createEndpoint(slice, portName string) {
+	b.t.Helper()
+	port := discoveryv1.EndpointPort{Name: &portName, Port: ptr.To(b.startEcho())}
+	must(b.t, createSlice(b.t.Context(), "default", slice, "backend", testenv.OwnAddress(b.t), port))
 }
 
 // createFailing makes three endpoints more. One has a network of its own, whose name it returns.
 func (b *apiBench) createFailing() (network string) {
-	for _, name := range []string{"second", "third"} {
-		port := b.startEcho()
-		must(b.t, createSlice(b.t.Context(), "default", name, "backend", testenv.OwnAddress(b.t), discoveryv1.EndpointPort{Name: ptr.To("http"), Port: &port}))
+	for _, slice := range []string{"second", "third"} {
+		b.createEndpoint(slice, "http")
 	}
 	const address, port = "198.51.100.99", 8080
 	network = newNetwork(b.t, 99, address)

@@ -87,7 +87,7 @@ func annotate(ctx context.Context, clients cli.Clients, kind, namespace, name st
 	return err
 }
 
-// answers returns what pods tell of a route, until no more come.
+// answers returns the answers of pods to a question about a route, until no more come.
 func (c *command) answers(ctx context.Context, clients cli.Clients, kind, namespace, name, id string) (all []routetrace.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(c.timeout, waited))
 	defer cancel()
