@@ -62,12 +62,13 @@ type Clients struct {
 	Dynamic dynamic.Interface
 }
 
-// Unlimited is Admin without a limit on requests.
+// Unlimited is Admin without a limit on requests, and without lines for the API server's warnings.
 func (s *Server) Unlimited() *rest.Config { return unlimited(s.Admin) }
 
 func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{} // what tests write by the thousand
 	return config
 }
 
