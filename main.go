@@ -33,6 +33,7 @@ import (
 	"gateway/internal/health"
 	"gateway/internal/kubeconfig"
 	"gateway/internal/logging"
+	"gateway/internal/memory"
 	"gateway/internal/operator/gatewayapi"
 	"gateway/internal/operator/ingress"
 	"gateway/internal/operator/leader"
@@ -79,6 +80,7 @@ const garbage = 50
 // run works until ctx is cancelled. It returns an error if the operator cannot work, or not any more.
 func run(ctx context.Context, options options.Options) error {
 	debug.SetGCPercent(garbage)
+	memory.LeaveRoom()
 	config, err := kubeconfig.Load(options.Master, options.Kubeconfig)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/kubeconfig"
+	"gateway/internal/memory"
 	"gateway/internal/program"
 	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
@@ -175,6 +176,7 @@ func (o *options) run(ctx context.Context) error {
 	stopping := make(chan os.Signal, 1)
 	signal.Notify(stopping, syscall.SIGUSR1)
 	debug.SetGCPercent(garbage)
+	memory.LeaveRoom()
 	restConfig, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
 		return err

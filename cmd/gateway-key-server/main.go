@@ -24,6 +24,7 @@ import (
 	"gateway/internal/keyserver"
 	"gateway/internal/kubeconfig"
 	"gateway/internal/logging"
+	"gateway/internal/memory"
 	"gateway/internal/program"
 	"gateway/internal/reconnect"
 	"gateway/internal/version"
@@ -89,6 +90,7 @@ func (o *options) list() []string {
 
 // run works until ctx ends. An error says why it cannot work.
 func (o *options) run(ctx context.Context) error {
+	memory.LeaveRoom()
 	config, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
 		return err
