@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/test/internal/testenv"
@@ -164,6 +165,44 @@ func (s *shared) edits(b *testing.B, churn bool) {
 	b.ReportMetric((after.etcd-before.etcd).Seconds()*1000/n, "etcd-ms/edit")
 	b.ReportMetric((after.operator-before.operator).Seconds()*1000/n, "operator-ms/edit")
 	b.ReportMetric((after.agents-before.agents).Seconds()*1000/n/float64(len(s.pods)), "agent-ms/edit")
+	b.ReportMetric(load(b), "load")
+	b.ReportMetric(0, "ns/op")
+}
+
+// floor measures what the API server takes for an edit of a route that belongs to no Gateway, with as many plain
+// watches as there are to be pods: no build takes less.
+func (s *shared) floor(b *testing.B, pods int) {
+	b.Helper()
+	at := s.in(b, pods, "floor")
+	at.createRoute(b, "split", "floor.example.com", "/", backendRef("zero", 1))
+	routes := s.api.GatewayV1().HTTPRoutes(at.namespace)
+	patch := func(text string) {
+		_, err := routes.Patch(b.Context(), "split", types.JSONPatchType, []byte(text), metav1.PatchOptions{})
+		must(b, err)
+	}
+	patch(`[{"op":"remove","path":"/spec/parentRefs"}]`)
+	for range pods {
+		watcher, err := routes.Watch(b.Context(), metav1.ListOptions{})
+		must(b, err)
+		defer watcher.Stop()
+		go func() {
+			for range watcher.ResultChan() {
+			}
+		}()
+	}
+	s.rest(b)
+	cost := func(does func(i int)) float64 {
+		before, times := server.CPU(b), parameter(b, "EDITS", "10")
+		for i := range times {
+			does(i)
+			time.Sleep(betweenEdits)
+		}
+		return (server.CPU(b) - before).Seconds() * 1000 / float64(times)
+	}
+	idle := cost(func(int) {})
+	b.ReportMetric(cost(func(i int) {
+		patch(fmt.Sprintf(`[{"op":"replace","path":"/spec/rules/0/backendRefs/0/weight","value":%d}]`, i%2))
+	})-idle, "apiserver-ms/edit")
 	b.ReportMetric(load(b), "load")
 	b.ReportMetric(0, "ns/op")
 }

@@ -56,6 +56,10 @@ func BenchmarkShared(b *testing.B) {
 			s := newShared(b, build)
 			b.Run(fmt.Sprintf("namespaces=%d/attached", s.namespaces), s.attach)
 			for number := range strings.SplitSeq(cmp.Or(os.Getenv("PODS"), "1,3"), ",") {
+				b.Run(fmt.Sprintf("namespaces=%d/pods=%s/floor", s.namespaces, number), func(b *testing.B) {
+					b.Helper()
+					s.floor(b, numberOf(b, number))
+				})
 				var added []*pod
 				for range numberOf(b, number) - len(s.pods) {
 					added = append(added, s.newPod())
