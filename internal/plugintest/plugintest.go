@@ -11,19 +11,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gateway/internal/testbuild"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the documentation instead of comparing with it")
 
-// Build builds the plugin of the project whose directory is root as "make plugin" does, and puts it beside a kubectl
+// Build builds the plugin of the project whose directory is root and puts it beside a kubectl
 // into a directory that has to be the first of the PATH. This kubectl leaves all other commands to hack/kubectl.sh.
 func Build(t testing.TB, root string) string {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, ".") //nolint:gosec // ours
-	build.Dir = filepath.Join(root, "cmd", "kubectl-gateway")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("failed to build the plugin: %v\n%s", err, out)
+	if err := os.Symlink(testbuild.Program(t, "cmd/kubectl-gateway"), filepath.Join(dir, "kubectl-gateway")); err != nil {
+		t.Fatal(err)
 	}
 	root, err := filepath.Abs(root)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"gateway/internal/login"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
+	"gateway/internal/testbuild"
 	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
 )
@@ -89,9 +90,7 @@ func startSites(t *testing.T) *sites {
 			}
 		}
 	}
-	program := filepath.Join(t.TempDir(), "gateway-login")
-	testenv.Run(t, filepath.Join(testenv.MustRoot(t), "cmd/gateway-login"), []string{"GOWORK=off"}, "go", "build", "-o", program, ".")
-	testenv.Start(t, nil, program, "-logtostderr", "-secrets-dir="+secrets.Dir, "-authorities-dir="+t.TempDir(), "-socket="+socket)
+	testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-login"), "-logtostderr", "-secrets-dir="+secrets.Dir, "-authorities-dir="+t.TempDir(), "-socket="+socket)
 	testenv.Eventually(t, 30*time.Second, "gateway-login to listen", func(context.Context) error {
 		conn, err := net.Dial("unix", socket)
 		if err == nil {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,24 +23,9 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/routing"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
-
-// program is the built gateway-waf.
-var program string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "waf")
-	if err == nil {
-		program = filepath.Join(dir, "gateway-waf")
-	}
-	code := 1
-	if err == nil {
-		code = m.Run()
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
 
 // site is a HAProxy whose routes have the filter WAF, the gateway-waf that it asks, and a backend.
 type site struct {
@@ -75,10 +59,7 @@ func start(t testing.TB, world string) *site {
 // startWAF starts the program, and waits until it answers.
 func (s *site) startWAF() {
 	s.t.Helper()
-	if _, err := os.Stat(program); err != nil {
-		testenv.Run(s.t, filepath.Join(testenv.MustRoot(s.t), "cmd/gateway-waf"), []string{"GOWORK=off"}, "go", "build", "-tags=no_fs_access", "-o", program, ".")
-	}
-	s.waf = testenv.Start(s.t, nil, program, "-logtostderr", "-socket="+s.socket, "-rules-dir="+s.rules.Dir)
+	s.waf = testenv.Start(s.t, nil, testbuild.Program(s.t, "cmd/gateway-waf"), "-logtostderr", "-socket="+s.socket, "-rules-dir="+s.rules.Dir)
 	testenv.Eventually(s.t, 30*time.Second, "gateway-waf to listen", func(context.Context) error {
 		conn, err := net.Dial("unix", s.socket)
 		if err == nil {

@@ -28,6 +28,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/operator/resources"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -159,13 +160,13 @@ func TestAgentWithCertificates(t *testing.T) {
 	socket := filepath.Join(paths.RunDir, "keys.sock")
 	secrets.PutPair("good", pair)
 	secrets.PutPair("wrong", certtest.Pair{Certificate: authority.Issue(t, nil).Certificate, Key: pair.Key})
-	keeper := testenv.Start(t, nil, server.Build(t, "./cmd/gateway-keys"),
+	keeper := testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-keys"),
 		"-secrets-dir="+secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
 	patch := fmt.Sprintf(`{"spec":{"listeners":[{"name":"https","port":%d,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"missing"},{"name":"wrong"},{"name":"good"}]}}]}}`, port)
 	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
 	pod := newPod(t, gateway)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
 		"-secret=good", "-secret=missing", "-secret=wrong", "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)
@@ -210,12 +211,12 @@ func TestAgentWithRules(t *testing.T) {
 	volume, paths := certtest.NewVolume(t), haproxytest.NewPaths(t)
 	volume.Put(map[string][]byte{"shop-rules/rules.conf": []byte("# Robots\nSecRule REQUEST_FILENAME \"@pmFromFile robots\" \"id:1,deny\"")})
 	socket := filepath.Join(paths.RunDir, "waf.sock")
-	testenv.Start(t, nil, server.BuildModule(t, "cmd/gateway-waf", "-tags=no_fs_access"), "-socket="+socket, "-rules-dir="+volume.Dir, "-logtostderr")
+	testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-waf"), "-socket="+socket, "-rules-dir="+volume.Dir, "-logtostderr")
 	const patch = `{"spec":{"routes":[{"name":"api","rules":[{"filters":[{"type":"WAF","waf":{"rulesRef":{"name":"shop-rules"}}}],"backendRefs":[{"name":"api","port":80}]}]}]}}`
 	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
 	pod := newPod(t, gateway)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
 		"-configmap=shop-rules", "-authorities-dir="+volume.Dir, "-waf-socket="+socket)
@@ -265,7 +266,7 @@ func TestAgent(t *testing.T) {
 	paths := haproxytest.NewPaths(t)
 	health := fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))
 	pod := newPod(t, gateway)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-v=2", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+health)
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {

@@ -22,6 +22,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -51,7 +52,7 @@ func TestAgentWatchesTheCluster(t *testing.T) {
 	}
 	paths := haproxytest.NewPaths(t)
 	pod := newPod(t, gateway)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {

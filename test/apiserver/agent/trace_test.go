@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -106,7 +107,7 @@ func TestTeamTraces(t *testing.T) {
 		server.Kubectl(t, "apply", "-f", file)
 	}
 	paths, pod := haproxytest.NewPaths(t), newPod(t, gateway)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
@@ -121,7 +122,7 @@ func TestTeamTraces(t *testing.T) {
 		_, err = fmt.Fprintf(connection, "GET /of-%s?secret HTTP/1.1\r\nHost: %s.example.com\r\n\r\n", team, team)
 		must(t, err)
 	}
-	plugin := server.BuildModule(t, "cmd/kubectl-gateway")
+	plugin := testbuild.Program(t, "cmd/kubectl-gateway")
 	trace := func(user, namespace string) string {
 		out, err := exec.CommandContext(ctx, plugin, "trace", "httproute/web", "-n", namespace, "--older=0s", "--as="+user, "--kubeconfig="+server.Kubeconfig).CombinedOutput()
 		t.Logf("%s in %s: %v\n%s", user, namespace, err, out)

@@ -28,7 +28,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
-	"gateway/test/internal/testenv"
+	"gateway/internal/testbuild"
 )
 
 // pod is an echo program. ports leads from the ports of the pod to those of this machine.
@@ -42,9 +42,7 @@ type pod struct {
 
 func buildEcho(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "echo")
-	testenv.Run(t, testenv.MustRoot(t), nil, "go", "build", "-modfile=hack/tools/go.mod", "-o", program, "sigs.k8s.io/gateway-api/conformance/echo-basic")
-	return program
+	return testbuild.Tool(t, "hack/tools/go.mod", "sigs.k8s.io/gateway-api/conformance/echo-basic")
 }
 
 // ports of the echo program, as the suite's manifests have them, and the variables that choose others.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gateway/internal/plugintest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
@@ -142,7 +143,7 @@ func TestFlags(t *testing.T) {
 	t.Parallel()
 	root, bin := testenv.MustRoot(t), t.TempDir()
 	for name, pkg := range map[string]string{"gateway": ".", "gateway-key-server": "./cmd/gateway-key-server"} {
-		if err := os.Symlink(server.Build(t, pkg), filepath.Join(bin, name)); err != nil {
+		if err := os.Symlink(testbuild.Program(t, pkg), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

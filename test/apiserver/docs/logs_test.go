@@ -17,6 +17,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -45,7 +46,7 @@ func TestJSONLogs(t *testing.T) {
 		{"./cmd/gateway-keys", "Passing on", []string{"-secrets-dir=" + secrets.Dir, "-pairs-dir=" + t.TempDir(),
 			"-certificates-dir=" + t.TempDir(), "-haproxy-socket=" + paths.RunDir + "/none.sock"}},
 	} {
-		p := testenv.Start(t, []string{"POD_NAME=web", "POD_NAMESPACE=" + namespace, "POD_UID=1"}, server.Build(t, program.pkg),
+		p := testenv.Start(t, []string{"POD_NAME=web", "POD_NAMESPACE=" + namespace, "POD_UID=1"}, testbuild.Program(t, program.pkg),
 			append(program.args, "-log-format=json", "-v=4")...)
 		testenv.Eventually(t, soon, program.pkg+" says "+program.says, func(context.Context) error {
 			if !strings.Contains(p.Output(), program.says) {
@@ -68,7 +69,7 @@ func TestJSONLogs(t *testing.T) {
 			t.Errorf("the operator starts %s with %q", container.Name, container.Args)
 		}
 	}
-	p := testenv.Start(t, nil, server.Build(t, "."), "-log-format=json", cluster, "-workers=0")
+	p := testenv.Start(t, nil, testbuild.Program(t, "."), "-log-format=json", cluster, "-workers=0")
 	if code := p.Exit(t, soon); code != 2 || !strings.Contains(p.Output(), "it has to be at least 1: see gateway -help") {
 		t.Errorf("exit code %d after a wrong flag, and %s", code, p.Output())
 	}

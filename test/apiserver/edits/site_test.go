@@ -28,6 +28,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/operator/resources"
 	"gateway/internal/routing/routingtest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -130,10 +131,10 @@ func (s *site) startPod(gateway *appv1.Gateway) {
 	certificates, dir := s.t.TempDir(), filepath.Dir(s.paths.ConfigDir)
 	keys, socket := filepath.Join(dir, "keys"), filepath.Join(s.paths.RunDir, "keys.sock")
 	must(s.t, os.Mkdir(keys, 0o700))
-	testenv.Start(s.t, nil, server.Build(s.t, "./cmd/gateway-keys"),
+	testenv.Start(s.t, nil, testbuild.Program(s.t, "cmd/gateway-keys"),
 		"-secrets-dir="+s.secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
 	pod := newPod(s.t, gateway)
-	s.agent = testenv.Start(s.t, pod.Env, server.Build(s.t, "./cmd/gateway-agent"),
+	s.agent = testenv.Start(s.t, pod.Env, testbuild.Program(s.t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(s.t, pod.Token), "-config-dir="+dir, "-run-dir="+s.paths.RunDir,
 		"-health-address="+s.health, "-secret="+secret, "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)
 	testenv.Eventually(s.t, timeout, "a configuration", func(context.Context) error {

@@ -32,6 +32,7 @@ import (
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/testbuild"
 	"gateway/internal/unixsocket"
 	"gateway/internal/waf"
 	"gateway/test/internal/examples"
@@ -61,8 +62,7 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = probe.Close()
-	program := filepath.Join(t.TempDir(), "echo")
-	testenv.Run(t, filepath.Join(testenv.MustRoot(t), "test"), nil, "go", "build", "-o", program, "./echo")
+	program := testbuild.Program(t, "test/echo")
 	network := map[string]int{}
 	for i, example := range all(t) {
 		network[example.Name] = i + 1
@@ -254,7 +254,7 @@ func (s *stage) startLogin(t *testing.T, gateway *appv1.Gateway, paths ir.Paths)
 			volume.Put(map[string][]byte{name + "/" + key: content})
 		}
 	}
-	program := testenv.Start(t, nil, server.BuildModule(t, "cmd/gateway-login"), "-secrets-dir="+volume.Dir, "-authorities-dir="+t.TempDir(), "-socket="+socket)
+	program := testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-login"), "-secrets-dir="+volume.Dir, "-authorities-dir="+t.TempDir(), "-socket="+socket)
 	testenv.Eventually(t, 30*time.Second, "gateway-login to listen", func(context.Context) error {
 		_, err := os.Stat(socket)
 		return errors.Join(err, program.Running())
@@ -269,7 +269,7 @@ func (s *stage) startWAF(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) s
 	if !source.MountsOf(gateway).WAF {
 		return ""
 	}
-	path, socket := server.BuildModule(t, "cmd/gateway-waf", "-tags=no_fs_access"), filepath.Join(paths.RunDir, "waf.sock")
+	path, socket := testbuild.Program(t, "cmd/gateway-waf"), filepath.Join(paths.RunDir, "waf.sock")
 	volume := certtest.NewVolume(t)
 	for _, mount := range source.MountsOfFilters(gateway) {
 		if mount.Filter != "WAF" {

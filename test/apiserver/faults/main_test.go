@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -85,7 +86,7 @@ type operator struct {
 // artifacts/rbac.
 func startOperator(t *testing.T, proxy *faultproxy.Proxy, namespace string, arguments ...string) *operator {
 	t.Helper()
-	return startOperatorAs(t, server.Build(t, "."), nil, proxy, namespace, arguments...)
+	return startOperatorAs(t, testbuild.Program(t, "."), nil, proxy, namespace, arguments...)
 }
 
 func startOperatorAs(t *testing.T, program string, env []string, proxy *faultproxy.Proxy, namespace string, arguments ...string) *operator {

@@ -18,6 +18,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/operator/resources"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -102,7 +103,7 @@ func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepa
 	gateway, err := server.App.AppV1().Gateways(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
 	must(t, err)
 	if program == "" {
-		program = server.Build(t, "./cmd/gateway-agent")
+		program = testbuild.Program(t, "cmd/gateway-agent")
 	}
 	putChild(t, gateway)
 	proxyPod := server.NewPod(t, s.namespace, name, pod)

@@ -27,6 +27,7 @@ import (
 
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -58,7 +59,7 @@ func startOperator(t *testing.T, flags ...string) *testenv.Program {
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
 	must(t, err)
-	return testenv.Start(t, nil, server.Build(t, "."), append([]string{
+	return testenv.Start(t, nil, testbuild.Program(t, "."), append([]string{
 		"-kubeconfig=" + server.TokenKubeconfig(t, token.Status.Token), "-logtostderr", "-v=2",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system",
 	}, flags...)...)
@@ -106,7 +107,7 @@ func startProxyThrough(t *testing.T, namespace, gateway string, through func(kub
 		return err
 	})
 	pod, paths := server.NewPod(t, namespace, gateway, gateway+"-pod"), haproxytest.NewPaths(t)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+gateway, "-logtostderr", "-v=2", "-kubeconfig="+through(server.TokenKubeconfig(t, pod.Token)),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {

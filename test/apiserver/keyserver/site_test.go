@@ -25,6 +25,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/keystream"
 	"gateway/internal/source/gatewayapi"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -152,7 +153,7 @@ func startKeyServer(t *testing.T, namespaces ...string) *keyServer {
 // another starts one more key server.
 func (s *keyServer) another(t *testing.T) *keyServer {
 	t.Helper()
-	program := testenv.Start(t, nil, server.Build(t, "./cmd/gateway-key-server"), append([]string{
+	program := testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-key-server"), append([]string{
 		"-kubeconfig=" + s.kubeconfig, "-logtostderr", "-v=1", "-address=127.0.0.1:0", "-health-address=127.0.0.1:0",
 		"-namespace=gateway-system", "-name=localhost",
 	}, s.flags...)...)

@@ -19,6 +19,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/login"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -96,7 +97,7 @@ func startLoginSite(t *testing.T, module string, args []string, replacements ...
 // startProgram starts gateway-login.
 func (s *loginSite) startProgram(authorities, socket string) {
 	s.t.Helper()
-	s.program = testenv.Start(s.t, nil, server.BuildModule(s.t, "cmd/gateway-login"),
+	s.program = testenv.Start(s.t, nil, testbuild.Program(s.t, "cmd/gateway-login"),
 		"-secrets-dir="+s.logins.Dir, "-authorities-dir="+authorities, "-socket="+socket, "-logtostderr", "-v=1")
 	testenv.Eventually(s.t, soon, "gateway-login to answer", func(context.Context) error {
 		_, err := os.Stat(socket)

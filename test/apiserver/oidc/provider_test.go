@@ -16,6 +16,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -66,7 +67,7 @@ func startProvider(t *testing.T, authority *certtest.Authority, module string, a
 	front.StartTLS()
 	t.Cleanup(front.Close)
 	d.issuer = front.URL
-	running := testenv.Start(t, []string{"CLIENT_SECRET=" + clientSecret}, server.BuildModule(t, module), append(args, "-address="+address, "-issuer="+d.issuer)...)
+	running := testenv.Start(t, []string{"CLIENT_SECRET=" + clientSecret}, testbuild.Program(t, module), append(args, "-address="+address, "-issuer="+d.issuer)...)
 	testenv.Eventually(t, soon, "the provider to answer", func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.issuer+"/.well-known/openid-configuration", nil)
 		if err != nil {

@@ -31,6 +31,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/operator/resources"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
@@ -135,14 +136,14 @@ func (s *site) startProvider() {
 // there again: when a session is a second old.
 func (s *site) startProxy(container corev1.Container) {
 	s.t.Helper()
-	root, program := testenv.MustRoot(s.t), filepath.Join(s.t.TempDir(), "oauth2-proxy")
+	root := testenv.MustRoot(s.t)
 	_, version, _ := strings.Cut(container.Image, ":")
 	module, err := os.ReadFile(filepath.Join(root, "hack", "oauth2-proxy", "go.mod"))
 	must(s.t, err)
 	if !strings.Contains(string(module), "github.com/oauth2-proxy/oauth2-proxy/v7 "+version+" ") {
 		s.t.Errorf("hack/oauth2-proxy has another version than the image %s", container.Image)
 	}
-	testenv.Run(s.t, root, []string{"GOWORK=off"}, "go", "build", "-modfile=hack/oauth2-proxy/go.mod", "-o", program, "github.com/oauth2-proxy/oauth2-proxy/v7")
+	program := testbuild.Tool(s.t, "hack/oauth2-proxy/go.mod", "github.com/oauth2-proxy/oauth2-proxy/v7")
 	address := net.JoinHostPort(testenv.OwnAddress(s.t), fmt.Sprint(haproxytest.FreePort(s.t)))
 	args := slices.Clone(container.Args)
 	for from, to := range map[string]string{
@@ -233,9 +234,9 @@ func (s *site) startGateway(gateway *appv1.Gateway) {
 	s.secrets.PutPair(name, s.authority.Issue(s.t, []string{host}))
 	keys, socket := filepath.Join(filepath.Dir(paths.ConfigDir), "keys"), filepath.Join(paths.RunDir, "keys.sock")
 	must(s.t, os.Mkdir(keys, 0o700))
-	testenv.Start(s.t, nil, server.Build(s.t, "./cmd/gateway-keys"),
+	testenv.Start(s.t, nil, testbuild.Program(s.t, "cmd/gateway-keys"),
 		"-secrets-dir="+s.secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
-	agent := testenv.Start(s.t, pod.Env, server.Build(s.t, "./cmd/gateway-agent"), append(s.agentArgs,
+	agent := testenv.Start(s.t, pod.Env, testbuild.Program(s.t, "cmd/gateway-agent"), append(s.agentArgs,
 		"-gateway="+gateway.Name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(s.t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
 		"-secret="+name, "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)...)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -52,7 +53,7 @@ func startOperator(t *testing.T, namespace string, arguments ...string) *operato
 	ensureNamespace(t, namespace)
 	arguments = append([]string{"-kubeconfig=" + operatorKubeconfig(t), "-logtostderr", "-v=2", "-health-address=127.0.0.1:0",
 		"-namespace=" + namespace, "-leader-elect-namespace=" + operatorNamespace, "-leader-elect-name=" + namespace}, arguments...)
-	o := &operator{Program: testenv.Start(t, nil, server.Build(t, "."), arguments...)}
+	o := &operator{Program: testenv.Start(t, nil, testbuild.Program(t, "."), arguments...)}
 	testenv.Eventually(t, soon, "the operator starts", func(context.Context) error {
 		_, address, found := strings.Cut(o.Output(), "health and metrics on ")
 		if !found {

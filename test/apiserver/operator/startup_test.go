@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -64,7 +65,7 @@ func TestCannotStart(t *testing.T) {
 // it, and waits.
 func TestAbsentServer(t *testing.T) {
 	t.Parallel()
-	o := testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.Kubeconfig, "-master=https://127.0.0.1:1", "-health-address=127.0.0.1:0")
+	o := testenv.Start(t, nil, testbuild.Program(t, "."), "-kubeconfig="+server.Kubeconfig, "-master=https://127.0.0.1:1", "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "it says that there is no server", func(context.Context) error {
 		for _, want := range []string{"cannot reach the API server at https://127.0.0.1:1", "connection refused", "check that it runs"} {
 			if !strings.Contains(o.Output(), want) {
@@ -121,7 +122,7 @@ func runOperator(t *testing.T, env []string, arguments ...string) (code int, std
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, server.Build(t, "."), arguments...)
+	command := exec.CommandContext(ctx, testbuild.Program(t, "."), arguments...)
 	command.Env = append(os.Environ(), env...)
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs

@@ -24,6 +24,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/operator/resources"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -269,7 +270,7 @@ func TestForeignObjectsCountForNothing(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"192.0.2.1"}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."),
+	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, testbuild.Program(t, "."),
 		"-kubeconfig="+server.TokenKubeconfig(t, token(t, operatorNamespace, operatorName)), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=status-a")
 	newGateway(t, "status-a", gatewayName, 80)
@@ -337,7 +338,7 @@ func TestAnAgentReportsOfItsOwnPodOnly(t *testing.T) {
 func TestForgedReportsComeToNothing(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "forged")
-	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."),
+	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, testbuild.Program(t, "."),
 		"-kubeconfig="+server.TokenKubeconfig(t, token(t, operatorNamespace, operatorName)), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=forged")
 	newGateway(t, "forged", gatewayName, 80)

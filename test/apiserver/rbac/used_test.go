@@ -26,6 +26,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -177,7 +178,7 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 			})
 		}
 	}
-	operator := testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."), "-kubeconfig="+kubeconfig, "-logtostderr",
+	operator := testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, testbuild.Program(t, "."), "-kubeconfig="+kubeconfig, "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name="+namespace)
 	for _, name := range append(names, gatewayName) {
 		newGateway(t, namespace, name, 80)
@@ -293,7 +294,7 @@ func TestAgentUsesAllPermissions(t *testing.T) {
 func startAgent(t *testing.T, pod testenv.Pod, name, kubeconfig string) {
 	t.Helper()
 	paths := haproxytest.NewPaths(t)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-v=2", "-kubeconfig="+kubeconfig,
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {

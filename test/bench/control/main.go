@@ -19,7 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"gateway/test/internal/testenv"
+	"gateway/internal/testbuild"
 )
 
 func main() {
@@ -56,7 +56,7 @@ type bench struct {
 }
 
 func (b *bench) run(ctx context.Context) (err error) {
-	if b.root, err = testenv.Root(); err != nil {
+	if b.root, err = testbuild.Root(); err != nil {
 		return err
 	}
 	if b.dir, err = os.MkdirTemp("", "gateway-bench-"); err != nil {

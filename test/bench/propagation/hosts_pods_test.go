@@ -26,6 +26,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/keystream"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -49,7 +50,7 @@ func startKeyServer(b *testing.B) *keyServer {
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](36000)}}, metav1.CreateOptions{})
 	must(b, err)
 	s := &keyServer{authority: filepath.Join(b.TempDir(), "ca.crt")}
-	s.Program = testenv.Start(b, nil, server.Build(b, "./cmd/gateway-key-server"), "-kubeconfig="+server.TokenKubeconfig(b, account.Status.Token),
+	s.Program = testenv.Start(b, nil, testbuild.Program(b, "cmd/gateway-key-server"), "-kubeconfig="+server.TokenKubeconfig(b, account.Status.Token),
 		"-logtostderr", "-address=127.0.0.1:0", "-health-address=127.0.0.1:0", "-namespace=gateway-system", "-name=localhost")
 	testenv.Eventually(b, soon, "the key server to listen", func(ctx context.Context) error {
 		found := answering.FindStringSubmatch(s.Output())

@@ -20,6 +20,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/proxypod"
 	"gateway/internal/source/gatewayapi"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -96,7 +97,7 @@ func newHosts(b *testing.B) *hosts {
 	s := newShared(b, "cluster-wide", "-key-server="+keys.address, "-key-server-ca="+keys.authority)
 	h := &hosts{shared: s, prefix: "h", secure: haproxytest.FreePort(b), authority: certtest.NewAuthority(b), keys: keys}
 	h.roots = h.authority.Pool()
-	server.Build(b, "./cmd/gateway-keys") // it is not built while the time is taken
+	testbuild.Program(b, "cmd/gateway-keys") // it is not built while the time is taken
 	h.allowListeners(b)
 	return h
 }

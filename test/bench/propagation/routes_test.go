@@ -22,6 +22,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -79,7 +80,7 @@ func newRoutesWorld(b *testing.B, s subject, routes int) *world {
 	w.createServices(b, 1, w.newServices...)
 	atOnce(routes, func(i int) { w.createServiceWith(b, w.distantSlice(i)) })
 	b.Cleanup(func() { w.clear(b) })
-	server.Build(b, "./cmd/gateway-agent") // it is not built while the time is taken
+	testbuild.Program(b, "cmd/gateway-agent") // it is not built while the time is taken
 	s.startControl(b, w)
 	w.createGateway(b, s.controller)
 	w.createRoute(b, "probe", probeHost, "/", backendRef("probe", 1))

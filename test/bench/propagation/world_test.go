@@ -27,6 +27,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -273,7 +274,7 @@ func (w *world) awaitProbe(b *testing.B) {
 func (w *world) program(b *testing.B, pkg string) string {
 	b.Helper()
 	if w.build == "" {
-		return server.Build(b, pkg)
+		return testbuild.Program(b, pkg)
 	}
 	return filepath.Join(w.build, "bin", filepath.Base(filepath.Join("gateway", pkg)))
 }

@@ -3,66 +3,26 @@ package testenv
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"gateway/internal/testbuild"
 )
 
-// Root is the directory of the project's go.mod.
-func Root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "artifacts", "crd")); err == nil {
-			return dir, nil
-		}
-	}
-	return "", errors.New("these tests have to run inside the project's tree")
-}
+// Build is testbuild.Program.
+func (s *Server) Build(t testing.TB, pkg string) string { return testbuild.Program(t, pkg) }
 
-// Build compiles the package of the project, such as "." or "./cmd/gateway-agent", once for each list of flags, and
-// returns the program's path.
-func (s *Server) Build(t testing.TB, pkg string, flags ...string) string {
-	t.Helper()
-	s.building.Lock()
-	defer s.building.Unlock()
-	path := filepath.Join(s.dir, strings.ReplaceAll("program"+pkg+strings.Join(flags, ""), "/", "-"))
-	if _, err := os.Stat(path); err != nil {
-		Run(t, MustRoot(t), nil, "go", append(append([]string{"build", "-o", path}, flags...), pkg)...)
-	}
-	return path
-}
+// BuildModule is testbuild.Program.
+func (s *Server) BuildModule(t testing.TB, dir string) string { return testbuild.Program(t, dir) }
 
-// BuildModule builds the program of a module within this repository, once, and returns its path.
-func (s *Server) BuildModule(t testing.TB, dir string, flags ...string) string {
-	t.Helper()
-	s.building.Lock()
-	defer s.building.Unlock()
-	path := filepath.Join(s.dir, strings.ReplaceAll("module-"+dir, "/", "-"))
-	if _, err := os.Stat(path); err != nil {
-		Run(t, filepath.Join(MustRoot(t), dir), []string{"GOWORK=off"}, "go", append(append([]string{"build", "-o", path}, flags...), ".")...)
-	}
-	return path
-}
-
-// MustRoot is Root, or the end of the test.
-func MustRoot(t testing.TB) string {
-	t.Helper()
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return root
-}
+// MustRoot is the directory of the project's go.mod.
+func MustRoot(t testing.TB) string { return testbuild.MustRoot(t) }
 
 // Run runs a command in dir, with env added to the environment, and returns what it printed. Failure ends the test.
 func Run(t testing.TB, dir string, env []string, name string, args ...string) string {

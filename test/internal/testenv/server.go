@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"gateway/generated/app/clientset/versioned"
+	"gateway/internal/testbuild"
 )
 
 // WatchLists says that the API server has watch-lists, by which informers begin since Kubernetes 1.35. Without them,
@@ -46,9 +47,8 @@ type Server struct {
 	Clients
 
 	env *envtest.Environment
-	// dir holds the server's files and the programs built; building guards them.
-	dir      string
-	building sync.Mutex
+	// dir holds the server's files.
+	dir string
 	// installing is held while CRDs are installed: two tests that create the same one at once fail.
 	installing sync.Mutex
 	// restarted end the parts of the control plane that were started again.
@@ -135,7 +135,7 @@ func start(crds bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := Root()
+	root, err := testbuild.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/testbuild"
 )
 
 const traced = `apiVersion: app.example.com/v1
@@ -76,13 +76,7 @@ type collected struct {
 // startCollector runs hack/collector at two addresses.
 func startCollector(t *testing.T, collector, backend string) *collected {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "collector")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir, build.Env = filepath.Join(clitest.Root, "hack", "collector"), append(os.Environ(), "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("failed to build the collector: %v: %s", err, out)
-	}
-	command := exec.CommandContext(t.Context(), program, collector, backend)
+	command := exec.CommandContext(t.Context(), testbuild.Program(t, "hack/collector"), collector, backend)
 	output, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
