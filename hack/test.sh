@@ -16,9 +16,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
-suites=0 failed=0 results=() left_out=()
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+# Packages that another clone has compiled serve here, and in the copies of the tree that tests make.
+export GOFLAGS="${GOFLAGS:-} -trimpath"
+
+output=$(mktemp) results=$(mktemp)
+trap 'rm -f "$output" "$results"' EXIT
 
 # failures OUTPUT COMMAND...: prints the tests of an output that failed, and how to run those of each package alone. Where
 # none did, that is the command itself.
@@ -48,13 +50,27 @@ suite() {
     shift
     say "$name"
     if "$@" 2>&1 | tee "$output"; then
-        results+=("passed  $name ($((SECONDS - begin)) s)")
+        echo "passed  $name ($((SECONDS - begin)) s)" >>"$results"
     else
-        results+=("FAILED  $name ($((SECONDS - begin)) s)")
-        mapfile -t -O "${#results[@]}" results < <(failures "$output" "$@")
-        failed=$((failed + 1))
+        {
+            echo "FAILED  $name ($((SECONDS - begin)) s)"
+            failures "$output" "$@"
+        } >>"$results"
     fi
-    suites=$((suites + 1))
+}
+
+# beside COMMAND COMMAND: runs two commands that run suites beside each other. What the second prints follows.
+beside() {
+    local log second
+    log=$(mktemp) second=$(mktemp)
+    (
+        output=$second
+        $2
+    ) >"$log" 2>&1 &
+    $1
+    wait $! || echo "FAILED  $2" >>"$results"
+    cat "$log"
+    rm "$log" "$second"
 }
 
 # unit runs what needs no API server. Go's cache of results does not know of HAProxy, so that each test runs anew:
@@ -121,11 +137,16 @@ unit_packages() {
     (cd "$1" && go list "${slow[@]}" -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}' ./...) | awk -v others="$others" '$0 !~ others'
 }
 
-# These tests, too, wait most of the time.
+# These tests, too, wait most of the time, so more packages run at once than there are cores. Those that take longest
+# begin.
 api_server() {
+    assets || return 1
+    (cd test && go_test -count=1 -p=3 -parallel=4 -timeout=120m "${slow[@]}" ./apiserver/{gatewayapi,tenants,...} ./codegen/... ./internal/load)
+}
+
+assets() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go_test -count=1 -parallel=4 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/... ./internal/load)
 }
 
 # Kubernetes before 1.34 has no watch-lists, so agents start otherwise. There, the CRDs of the Gateway API are older, too.
@@ -147,8 +168,7 @@ plugin() {
 
 # two_clusters runs two suites that have an API server each.
 two_clusters() {
-    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
-    export KUBEBUILDER_ASSETS
+    assets || return 1
     both plugin older_cluster
 }
 
@@ -176,10 +196,17 @@ on_node() {
     if [[ -n ${TEST_KUBECONFIG:-} ]] || has_kind || reason=$(hack/cluster/cluster.sh check 2>&1); then
         suite "$@"
     else
-        left_out+=("$1: left out: $reason")
-        say "Note: ${left_out[-1]}"
+        echo "left out  $1: $reason" >>"$results"
+        say "Note: left out: $1: $reason"
     fi
 }
+
+servers() { suite "Built programs on a real API server" api_server; }
+servers_and_node() {
+    suite "The kubectl plugin, and the Gateway API in an older cluster, on real API servers" two_clusters
+    node
+}
+node() { on_node "End-to-end tests on a node" end_to_end; }
 
 tier=${1:-}
 slow=()
@@ -197,11 +224,17 @@ test | all)
     suite "Lint" make --no-print-directory -s lint
     suite "Commit messages" hack/verify-commits.sh
     suite "Generated files" make --no-print-directory -s verify
-    suite "Built programs on a real API server" api_server
-    suite "The kubectl plugin, and the Gateway API in an older cluster, on real API servers" two_clusters
     ;;&
-test | all | e2e)
-    on_node "End-to-end tests on a node" end_to_end
+test)
+    assets || exit 1 # once, before both look for them
+    beside servers servers_and_node
+    ;;&
+all) # tests of times, too, so one suite after the other
+    servers
+    servers_and_node
+    ;;&
+e2e)
+    node
     ;;&
 all)
     suite "A Gateway that namespaces share" shared_gateway
@@ -217,6 +250,8 @@ check | test | all | e2e | soak) ;;
 esac
 
 say "Summary"
-printf '  %s\n' "${results[@]}" "${left_out[@]}"
-echo "$((suites - failed)) passed, $failed failed"
-((failed == 0)) && [[ ${CI:-} != true || ${#left_out[@]} == 0 ]]
+sed 's/^/  /' "$results"
+ended() { grep -c "^$1" "$results" || true; }
+failed=$(ended FAILED)
+echo "$(ended passed) passed, $failed failed"
+((failed == 0)) && [[ ${CI:-} != true || $(ended 'left out') == 0 ]]
