@@ -52,8 +52,9 @@ spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostnam
 		f.expectConditions(kind, "web", "policy", test.want)
 	}
 
+	// An API server that is not upgraded yet does not know them.
 	bundles.APIResources = nil
 	f.controller.discover(context.Background())
 	f.settle()
-	f.expectConditions(kind, "web", "policy", "ancestors[0] ResolvedRefs=False InvalidKind: caCertificateRefs[0]: "+problem)
+	f.expectConditions(kind, "web", "policy", "ancestors[0] ResolvedRefs=False InvalidCACertificateRef: caCertificateRefs[0]: it does not exist")
 }

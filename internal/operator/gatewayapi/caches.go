@@ -158,8 +158,9 @@ func (c *Controller) discover(ctx context.Context) {
 	c.mu.Lock()
 	maps.Copy(c.served, found) // all of them, before the first one has its objects: nothing is ready before
 	c.discovered = true
-	if bundles := has[certificatesv1.SchemeGroupVersion.WithResource(resourceBundles)]; bundles != c.bundles {
-		c.bundles = bundles
+	// While a control plane is upgraded, one API server has them and another does not. What has been there stays.
+	if !c.bundles && has[certificatesv1.SchemeGroupVersion.WithResource(resourceBundles)] {
+		c.bundles = true
 		c.queue.Add(rebuild)
 	}
 	c.mu.Unlock()
@@ -187,7 +188,7 @@ func (c *Controller) recover() {
 	}
 }
 
-// hasBundles reports whether the cluster has ClusterTrustBundles.
+// hasBundles reports whether the cluster has had ClusterTrustBundles.
 func (c *Controller) hasBundles() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
