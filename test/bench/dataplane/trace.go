@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/ir"
@@ -38,7 +37,7 @@ func traceSubjects(site *site) ([]*subject, error) {
 	return []*subject{without, &with}, nil
 }
 
-// hang sends requests that get no answer, and returns their connections.
+// hang sends requests that get no answer, and returns their connections when HAProxy has them all.
 func (s *subject) hang(site *site) (all []net.Conn, err error) {
 	for range s.hangs {
 		conn, err := net.Dial("tcp", address(site.running[s.proxy.name].ports[0]))
@@ -48,6 +47,11 @@ func (s *subject) hang(site *site) (all []net.Conn, err error) {
 		all = append(all, conn)
 		if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", silent); err != nil {
 			return all, fmt.Errorf("failed to send: %w", err)
+		}
+	}
+	for count := 0; count < s.hangs; {
+		if count, err = s.underWay(); err != nil {
+			return all, err
 		}
 	}
 	return all, nil
@@ -61,14 +65,19 @@ func (s *subject) ask() <-chan error {
 		return asked
 	}
 	go func() {
-		time.Sleep(50 * time.Millisecond) // the requests have begun
-		requests, err := runtime.NewWorker(ir.Paths{RunDir: s.dir}.WorkerSocket()).UnderWay(context.Background(), 0)
-		if err == nil && len(requests) < s.hangs {
-			err = fmt.Errorf("HAProxy tells %d requests, and %d hang", len(requests), s.hangs)
+		count, err := s.underWay()
+		if err == nil && count < s.hangs {
+			err = fmt.Errorf("HAProxy tells %d requests, and %d hang", count, s.hangs)
 		}
 		asked <- err
 	}()
 	return asked
+}
+
+// underWay returns how many requests are under way.
+func (s *subject) underWay() (int, error) {
+	requests, err := runtime.NewWorker(ir.Paths{RunDir: s.dir}.WorkerSocket()).UnderWay(context.Background(), 0)
+	return len(requests), err
 }
 
 // checkTrace returns an error if questions cost more than they may.
