@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,10 +24,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"golang.org/x/sys/unix"
-
 	appv1 "gateway/api/app/v1"
 	"gateway/test/internal/load"
+	"gateway/test/internal/testenv"
 )
 
 // The nodes of hack/cluster with NODES=3. The first is this machine; each other has a port on the bridge, which the
@@ -116,29 +114,15 @@ func newOutside(t *testing.T) string {
 	return name
 }
 
-// dial opens a connection from outside, in a thread that ends with it: a socket stays in the network it was made in.
-func (s *nodesSite) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
+// dial opens a connection from outside.
+func (s *nodesSite) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	file, err := os.Open("/run/netns/" + s.network)
+	if err != nil {
+		return nil, err
 	}
-	done := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread()
-		file, err := os.Open("/run/netns/" + s.network)
-		if err == nil {
-			err = unix.Setns(int(file.Fd()), unix.CLONE_NEWNET)
-			_ = file.Close()
-		}
-		if err != nil {
-			done <- result{nil, err}
-			return
-		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		done <- result{conn, err}
-	}()
-	r := <-done
-	return r.conn, r.err
+	defer file.Close() //nolint:errcheck // it is read only
+	testenv.InNetwork(file, func() { conn, err = (&net.Dialer{}).DialContext(ctx, network, address) })
+	return conn, err
 }
 
 // expose has the Gateway's Service get an address of which MetalLB says that this node has it, of all that may have it.
@@ -251,7 +235,7 @@ func drain(t *testing.T, node string) {
 	t.Helper()
 	cordon(t, node, true)
 	t.Cleanup(func() { cordon(t, node, false) })
-	waitLonger(t, "no pod is on "+node, 3*patience, func(ctx context.Context) error {
+	waitLonger(t, "no pod is on "+node, 3*soon, func(ctx context.Context) error {
 		pods, err := kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		if err != nil {
 			return err

@@ -130,17 +130,8 @@ func expectReport(t *testing.T, generation int64) {
 func expectAnswer(t *testing.T, port int32, path, want string) {
 	t.Helper()
 	testenv.Eventually(t, soon, "an answer from "+want, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close() //nolint:errcheck // it was read
-		body, err := io.ReadAll(response.Body)
-		if err == nil && !strings.HasPrefix(string(body), want) {
+		_, body, err := testenv.Get(ctx, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+		if err == nil && !strings.HasPrefix(body, want) {
 			err = fmt.Errorf("got %q", body)
 		}
 		return err

@@ -73,17 +73,7 @@ var once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // ask sends one request to HAProxy and returns the status and the body.
 func ask(ctx context.Context, client *http.Client, port int32, path string) (int, string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
-	if err != nil {
-		return 0, "", err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(body), err
+	return testenv.Get(ctx, client, fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
 }
 
 // expectAnswer waits until HAProxy gives the answer.
@@ -138,18 +128,9 @@ func (p *dataPlane) traffic(t *testing.T) (stop func()) {
 
 // gauges are the values of metrics without labels.
 func gauges(ctx context.Context, address string, names ...string) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(response.Body)
+	body, err := testenv.Ask(ctx, address, "/metrics")
 	values := map[string]float64{}
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(body) {
 		var value float64
 		if metric, rest, _ := strings.Cut(line, " "); slices.Contains(names, metric) {
 			if _, err := fmt.Sscan(rest, &value); err != nil {

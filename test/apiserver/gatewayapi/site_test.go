@@ -121,18 +121,9 @@ func startProxyThrough(t *testing.T, namespace, gateway string, through func(kub
 func expectAnswer(t *testing.T, port int32, path string, status int, text string) {
 	t.Helper()
 	testenv.Eventually(t, soon, fmt.Sprintf("%s to be answered with %d %s", path, status, text), func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close() //nolint:errcheck // it was read
-		body, err := io.ReadAll(response.Body)
-		if err == nil && (response.StatusCode != status || !strings.Contains(string(body), text)) {
-			err = fmt.Errorf("got %d %q", response.StatusCode, body)
+		got, body, err := testenv.Get(ctx, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+		if err == nil && (got != status || !strings.Contains(body, text)) {
+			err = fmt.Errorf("got %d %q", got, body)
 		}
 		return err
 	})

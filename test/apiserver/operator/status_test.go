@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -368,20 +367,11 @@ func metric(t *testing.T, o *operator, name string) int {
 
 func get(t *testing.T, o *operator, path string) (status int, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+o.address+path, http.NoBody)
+	status, body, err := testenv.Get(t.Context(), http.DefaultClient, "http://"+o.address+path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(b)
+	return status, body
 }
 
 func createService(t *testing.T, namespace, name string, port int32) {

@@ -310,7 +310,7 @@ func (h *hosts) cut() (count float64) {
 func (h *hosts) loads(b *testing.B) (count float64) {
 	b.Helper()
 	for _, p := range h.pods {
-		metrics, err := p.get("/metrics")
+		metrics, err := testenv.Ask(b.Context(), p.health, "/metrics")
 		must(b, err)
 		count += metric(metrics, "gateway_agent_loads_total", `kind="reload"`)
 	}

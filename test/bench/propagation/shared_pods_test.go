@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -67,8 +65,8 @@ func (s *shared) startHAProxy(p *pod) {
 		return errors.Join(err, p.agent.Running())
 	})
 	p.network.do(func() { p.haproxy = haproxytest.Start(s.b, p.paths, nil) })
-	testenv.Eventually(s.b, long, "a pod is ready", func(context.Context) error {
-		_, err := p.get("/readyz")
+	testenv.Eventually(s.b, long, "a pod is ready", func(ctx context.Context) error {
+		_, err := testenv.Ask(ctx, p.health, "/readyz")
 		return err
 	})
 	p.ready = true
@@ -83,20 +81,6 @@ func (p *pod) empty(b *testing.B) {
 	p.client.CloseIdleConnections()
 	must(b, os.RemoveAll(filepath.Dir(p.paths.ConfigDir)))
 	must(b, os.MkdirAll(p.paths.RunDir, 0o700))
-}
-
-// get asks the agent.
-func (p *pod) get(path string) (string, error) {
-	response, err := (&http.Client{Timeout: soon}).Get("http://" + p.health + path)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return string(body), err
 }
 
 // in returns the world as its requests to this pod see it.
@@ -129,7 +113,7 @@ func newNetwork(b *testing.B, w *world) *network {
 	b.Helper()
 	n := &network{}
 	var err error
-	inThread(func() {
+	testenv.InThread(func() {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return
 		}
@@ -162,24 +146,7 @@ func (n *network) dial(ctx context.Context, kind, address string) (connection ne
 }
 
 // do runs a function, and the programs that it starts, within the network.
-func (n *network) do(f func()) {
-	inThread(func() {
-		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			panic(err) // there is no way back
-		}
-		f()
-	})
-}
-
-// inThread runs a function in a thread that ends with it.
-func inThread(f func()) {
-	var working sync.WaitGroup
-	working.Go(func() {
-		runtime.LockOSThread()
-		f()
-	})
-	working.Wait()
-}
+func (n *network) do(f func()) { testenv.InNetwork(n.file, f) }
 
 // inAll calls a function for each pod, at once, and returns how long each call took, the shortest first.
 func inAll(pods []*pod, do func(p *pod)) []time.Duration {

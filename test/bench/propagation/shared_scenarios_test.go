@@ -121,7 +121,7 @@ func (s *shared) idle(b *testing.B) {
 	b.ReportMetric(memory(b, server.PID(b, testenv.APIServer)), "apiserver-MiB")
 	var goroutines, stacks, agent float64
 	for _, p := range s.pods {
-		metrics, err := p.get("/metrics")
+		metrics, err := testenv.Ask(b.Context(), p.health, "/metrics")
 		must(b, err)
 		goroutines = max(goroutines, metric(metrics, "go_goroutines"))
 		stacks = max(stacks, metric(metrics, "go_memstats_stack_inuse_bytes")/(1<<20))

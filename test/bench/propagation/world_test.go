@@ -301,12 +301,9 @@ func (w *world) settle(b *testing.B) {
 // reloads is how often the agent has made HAProxy reload so far.
 func (w *world) reloads(b *testing.B) float64 {
 	b.Helper()
-	response, err := http.Get("http://" + w.health + "/metrics")
+	body, err := testenv.Ask(b.Context(), w.health, "/metrics")
 	must(b, err)
-	defer response.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(response.Body)
-	must(b, err)
-	return metric(string(body), "gateway_agent_loads_total", `kind="reload"`)
+	return metric(body, "gateway_agent_loads_total", `kind="reload"`)
 }
 
 // metric sums up the values of a metric that have all these labels.
