@@ -29,8 +29,8 @@ type testPod struct {
 	haproxy *haproxytest.Instance
 	url     string
 	stop    context.CancelFunc
-	// patience is how long sees waits.
-	patience time.Duration
+	// within is how long sees waits.
+	within time.Duration
 }
 
 // promised is when pods know each other's counts. The machine of make test has other things to do.
@@ -39,7 +39,7 @@ var promised = map[bool]time.Duration{false: 20 * time.Second, true: time.Second
 // startPod starts a pod whose requests for / are limited, as a number from 1. The others listen on a port.
 func startPod(t testing.TB, number, port int, limit appv1.RequestLimit, others ...appv1.RuleFilter) *testPod {
 	t.Helper()
-	p := &testPod{t: t, Pod: Pod{Name: fmt.Sprint("web-", number), Address: netip.MustParseAddr(fmt.Sprint("127.0.0.", number))}, patience: 20 * time.Second}
+	p := &testPod{t: t, Pod: Pod{Name: fmt.Sprint("web-", number), Address: netip.MustParseAddr(fmt.Sprint("127.0.0.", number))}, within: 20 * time.Second}
 	spec := &appv1.GatewaySpec{
 		Listeners: []appv1.Listener{{Name: "http", Port: haproxytest.FreePort(t), Protocol: appv1.ProtocolHTTP}},
 		Routes: []appv1.Route{{Name: "limited", Rules: []appv1.RouteRule{{Filters: append(others,
@@ -149,7 +149,7 @@ func (p *testPod) getWith(headers http.Header) int {
 // sees waits until a pod knows that another has let requests through.
 func (p *testPod) sees(table string, other *testPod, requests int) {
 	p.t.Helper()
-	deadline := time.Now().Add(p.patience)
+	deadline := time.Now().Add(p.within)
 	// A request adds 100 to a counter.
 	entry := regexp.MustCompile(`key=` + ir.PodID(other.Name) + `\w+ .*gpc\w*_rate[^=]*=(\d+)`)
 	for {
@@ -227,7 +227,7 @@ func TestPodsMeetAtOnce(t *testing.T) {
 	}
 	meet(pods...)
 	for _, p := range pods {
-		p.patience = promised
+		p.within = promised
 		p.get()
 		for _, other := range pods {
 			other.sees("hour", p, 1)
@@ -243,7 +243,7 @@ func TestPodsMeetLate(t *testing.T) {
 	limit := appv1.RequestLimit{Requests: 1000, Unit: appv1.RateLimitHour}
 	a, b := startPod(t, 1, port, limit), startPod(t, 2, port, limit)
 	b.relay.Update([]Pod{a.Pod, b.Pod})
-	a.patience, b.patience = promised, promised
+	a.within, b.within = promised, promised
 	meet(a, b)
 	for requests := 1; requests <= 5; requests++ {
 		a.get()

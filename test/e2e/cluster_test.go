@@ -22,8 +22,8 @@ const (
 	operatorNamespace = "gateway-system"
 	operatorSelector  = "app.kubernetes.io/name=gateway-operator"
 
-	// patience bounds every wait; what takes longer has failed.
-	patience = 60 * time.Second
+	// soon bounds every wait; what takes longer has failed.
+	soon = 60 * time.Second
 	// poll is how often a condition is looked at.
 	poll = 50 * time.Millisecond
 )
@@ -138,12 +138,12 @@ func eventually(t *testing.T, what string, check func(ctx context.Context) error
 	t.Helper()
 	begin := time.Now()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), poll, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), poll, soon, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("not within %s: %s: %v", patience, what, last)
+		t.Fatalf("not within %s: %s: %v", soon, what, last)
 	}
 	return time.Since(begin)
 }

@@ -75,7 +75,7 @@ func TestFaultOfTheSizeLimit(t *testing.T) {
 	begin := time.Now()
 	size, err := createMany(t, namespace, 4096, 100)
 	must(t, err)
-	waitLonger(t, "the Gateway is Programmed", 3*patience, func(ctx context.Context) error {
+	waitLonger(t, "the Gateway is Programmed", 3*soon, func(ctx context.Context) error {
 		gateway, err := gateways.AppV1().Gateways(namespace).Get(ctx, gatewayName, metav1.GetOptions{})
 		if err == nil && !meta.IsStatusConditionTrue(gateway.Status.Conditions, appv1.ConditionProgrammed) {
 			err = fmt.Errorf("conditions %+v", gateway.Status.Conditions)

@@ -43,7 +43,7 @@ func cluster(t *testing.T, arguments ...string) {
 	defer func() {
 		t.Logf("cluster.sh %s took %s", strings.Join(arguments, " "), time.Since(begin).Round(time.Millisecond))
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*soon)
 	defer cancel()
 	// To a file, not a pipe: a daemon that it starts must not keep us waiting for the end of its output.
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))

@@ -145,7 +145,7 @@ func TestFaultOfANamespaceThatGoes(t *testing.T) {
 	begin := metav1.Now()
 	must(t, kube.CoreV1().Namespaces().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}))
 	edits := 0
-	waitLonger(t, "the namespace is gone", 2*patience, func(ctx context.Context) error {
+	waitLonger(t, "the namespace is gone", 2*soon, func(ctx context.Context) error {
 		s.edits++
 		body, err := json.Marshal(map[string]any{"spec": map[string]any{"routes": s.routes()}})
 		must(t, err)
@@ -158,7 +158,7 @@ func TestFaultOfANamespaceThatGoes(t *testing.T) {
 		}
 		return fmt.Errorf("it is still there (%w)", err)
 	})
-	expectWithin(t, "fault: namespace deleted under edits to gone", begin.Time, 2*patience)
+	expectWithin(t, "fault: namespace deleted under edits to gone", begin.Time, 2*soon)
 	gone := metav1.Now()
 	pause(t, 3*time.Second)
 	if lines := operatorLog(t, s.namespace, gone.Add(time.Second)); len(lines) > 0 {

@@ -96,7 +96,7 @@ func TestFaultOfAHAProxyThatHangs(t *testing.T) {
 		waitNotReady(t, &pod)
 		unready = time.Now()
 		measure("HAProxy hanging to out of the endpoints", unready.Sub(hung))
-		waitLonger(t, "HAProxy is started again", 2*patience, func(context.Context) error {
+		waitLonger(t, "HAProxy is started again", 2*soon, func(context.Context) error {
 			if now := master(t, &pod); now == before || now == 0 {
 				return fmt.Errorf("its master is process %d, before %d", now, before)
 			}

@@ -47,7 +47,7 @@ func TestProgrammedIsNeverEarly(t *testing.T) {
 	create(t, r.namespace, gateway)
 	waitReplicas(t, r.namespace, childName, 2)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	var group sync.WaitGroup
 	group.Go(func() { r.scale(ctx, t) })

@@ -19,7 +19,7 @@ import (
 )
 
 // How long changes take to become live, from the moment before the API write to the first answer by the new state. It
-// is a measurement, so it holds no bound: what is slow fails by eventually's patience only.
+// is a measurement, so it holds no bound: what is slow fails by eventually's bound only.
 func TestMeasurePropagation(t *testing.T) {
 	namespace := newNamespace(t)
 	newBackend(t, namespace, "v1", 1)
@@ -106,7 +106,7 @@ func measureEndpoints(t *testing.T, namespace string, traffic *client) {
 // processors from what is measured.
 func (c *client) awaitVersion(t *testing.T, path, version string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -77,8 +77,8 @@ type load struct {
 	next atomic.Int64
 }
 
-// patience is how long a client waits for an answer: one that comes much too late is a failure, not a high figure.
-const patience = 5 * time.Second
+// limit is how long a client waits for an answer: one that comes much too late is a failure, not a high figure.
+const limit = 5 * time.Second
 
 // client is a connection, or a share of one with HTTP/2. send sends request number i and returns when it has the
 // answer.
@@ -125,7 +125,7 @@ func (l *load) connect() ([]client, error) {
 func (l *load) clientHTTP1(conn net.Conn) client {
 	reader := bufio.NewReader(conn)
 	send := func(i int64) error {
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
 			return err
 		}
 		n := i % int64(len(l.texts))
@@ -185,7 +185,7 @@ func (l *load) clientHTTP2(conn net.Conn) (client, error) {
 		return client{}, fmt.Errorf("failed to connect: %w", err)
 	}
 	send := func(i int64) error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		r := l.requests[i%int64(len(l.requests))]
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.host+r.path, nil)
