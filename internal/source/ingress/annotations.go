@@ -107,7 +107,7 @@ var routing = []Row{
 var limiting = []Row{
 	{"proxy-body-size", Carried, "maxRequestBytes", setBodySize, ""},
 	{"proxy-read-timeout", Carried, "timeouts.backendRequest", setReadTimeout, ""},
-	{"proxy-send-timeout", Differs, "one limit is for sending and waiting, that of proxy-read-timeout", setSendTimeout, ""},
+	{"proxy-send-timeout", Differs, "proxy-read-timeout is the limit of sending and waiting", setSendTimeout, ""},
 	{"proxy-connect-timeout", Differs, "connecting may take 2 s, and is tried three times more", nil, ""},
 	{"proxy-next-upstream", Differs, "retry, for the conditions that there are", setRetry, ""},
 	{"proxy-next-upstream-tries", Carried, "retry.attempts, up to 10", setTries, ""},

@@ -333,7 +333,7 @@ func setSendTimeout(s *settings, value string) string {
 	if value == cmp.Or(s.values["proxy-read-timeout"], "60") {
 		return ""
 	}
-	return "sending to the backend and waiting for it has one limit, that of proxy-read-timeout"
+	return "sending to the backend and waiting for it share one limit, proxy-read-timeout"
 }
 
 // experimental is what the field of HTTPRoutes needs.

@@ -81,7 +81,7 @@ var differing = map[string]struct {
 	level  Level
 	want   string
 }{
-	"the same":            {func(definition) {}, OK, "the same as that of this plugin"},
+	"the same":            {func(definition) {}, OK, "the same as this plugin has"},
 	"another description": {func(live definition) { live.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "other" }, OK, "the same"},
 	"fewer fields": {
 		func(live definition) {

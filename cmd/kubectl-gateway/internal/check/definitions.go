@@ -57,7 +57,7 @@ func definitions(ctx context.Context, clients cli.Clients, _ string) ([]Finding,
 
 // compare says how the CRD of the cluster differs from that of this plugin. Descriptions do not count.
 func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
-	found := Finding{Level: OK, About: "CRD " + ours.Name, Says: "the same as that of this plugin"}
+	found := Finding{Level: OK, About: "CRD " + ours.Name, Says: "the same as this plugin has"}
 	for _, condition := range live.Status.Conditions {
 		if condition.Type == apiextensionsv1.Established && condition.Status != apiextensionsv1.ConditionTrue {
 			found.Level, found.Says, found.Do = Wrong, "it is not in use: "+condition.Message, "See kubectl describe crd "+ours.Name

@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 	namespace := newNamespace(t, "check")
 	check := []string{"check", "-n", namespace}
 	clitest.Run(t, "", check...).Want(t, 3, "ok       API server: Kubernetes v1.",
-		"ok       CRD gatewayproxies.app.example.com: the same as that of this plugin\n", "ok       CRD gateways.app.example.com: the same as that of this plugin\n",
+		"ok       CRD gatewayproxies.app.example.com: the same as this plugin has\n", "ok       CRD gateways.app.example.com: the same as this plugin has\n",
 		"wrong    operator: there is none: no Deployment has the label app.kubernetes.io/name=gateway-operator\n         -> Install it",
 		"ok       permissions: you may use every command in namespace check\nok       Gateways: there are none in namespace check\n1 of ")
 	newOperator(t)
