@@ -123,7 +123,7 @@ func TestDocumentsAreWrapped(t *testing.T) {
 	}
 }
 
-// TestClientsDocumentQuotes: the Go code in docs/how-to/clients.md is that of the examples, but for the indentation.
+// TestClientsDocumentQuotes: the Go code in docs/how-to/clients.md is the examples', but for the indentation.
 func TestClientsDocumentQuotes(t *testing.T) {
 	indentation := regexp.MustCompile(`(?m)^\t+`)
 	var code strings.Builder

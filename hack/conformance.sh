@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the Gateway API's conformance suite on the one-node cluster, or that of TEST_KUBECONFIG, which has the images
+# Runs the Gateway API's conformance suite on the one-node cluster or TEST_KUBECONFIG's, which has the images
 # then. This machine must reach the addresses of Services, so it is never on kind. ONLY=NAME,NAME runs some tests. The
 # report is dist/conformance.yaml, of VERSION or the commit.
 set -euo pipefail

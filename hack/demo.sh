@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Shows a Gateway at work: a cluster if none is given, the Gateway API, the operator, the example, requests through it, an
-# edit of its HTTPRoute. The cluster is that of DEMO_KUBECONFIG, or else one of kind, where kind and docker are there, or else a
+# edit of its HTTPRoute. The cluster is DEMO_KUBECONFIG's, or else one of kind, where kind and docker are there, or else a
 # one-node Kubernetes that is started here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

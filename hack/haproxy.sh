@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints a directory for the front of PATH with a haproxy of the version that proxy pods run: that of the Makefile's
+# Prints a directory for the front of PATH with a haproxy of the version that proxy pods run: the Makefile's
 # HAPROXY_IMG. If this machine has another, it comes from Debian's archive, with the libraries it needs, into the cache:
 # nothing is installed.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the path of the kubeconfig to use: $KUBECONFIG, or else that of the one-node cluster.
+# Prints the path of the kubeconfig to use: $KUBECONFIG, or else the one-node cluster's.
 set -euo pipefail
 if [[ -n ${KUBECONFIG:-} ]]; then
     echo "$KUBECONFIG"

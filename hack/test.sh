@@ -8,7 +8,7 @@
 #   e2e    only the end-to-end tests, all of them
 #   soak   only the soak, for 30 minutes or as long as SOAK says
 #
-# The node is that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=), or else one of kind, where kind and
+# The node is TEST_KUBECONFIG's (with IMG=, ECHO_IMG= and HAPROXY_IMG=), or else one of kind, where kind and
 # docker are there, or else the one-node cluster. Where no node can run, the end-to-end tests are left out and the last
 # lines say so; with CI=true that fails.
 set -euo pipefail
@@ -22,8 +22,8 @@ export GOFLAGS="${GOFLAGS:-} -trimpath"
 output=$(mktemp) results=$(mktemp)
 trap 'rm -f "$output" "$results"' EXIT
 
-# failures OUTPUT COMMAND...: prints the tests of an output that failed, and how to run those of each package alone. Where
-# none did, that is the command itself.
+# failures OUTPUT COMMAND...: prints the tests of an output that failed, and how to run each package's alone. Where none
+# did, that is the command itself.
 failures() {
     local output=$1 command="${*:2}" package tests module path
     sed -n 's/^\( *\)--- FAIL: /            \1/p' "$output"
@@ -82,7 +82,7 @@ unit() {
     both "units ." other_units
 }
 
-# both COMMAND COMMAND: runs two commands beside each other. The output of the second follows that of the first.
+# both COMMAND COMMAND: runs two commands beside each other. The output of the second follows.
 both() {
     local second failed=
     second=$(mktemp)
@@ -107,8 +107,8 @@ other_units() {
     [[ -z $failed ]]
 }
 
-# units MODULE: runs the unit tests of a module, with the race detector those of packages that may do several things at
-# once: they import sync, or context. It takes pure packages several times as long, and it sees nothing of HAProxy.
+# units MODULE: runs the unit tests of a module, with the race detector if a package may do several things at once: it
+# imports sync, or context. The detector takes pure packages several times as long, and it sees nothing of HAProxy.
 units() {
     local all group failed=
     all=$(unit_packages "$1") || return 1

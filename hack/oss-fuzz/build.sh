@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds fuzz targets as OSS-Fuzz runs them, in its image, which has compile_native_go_fuzzer. It imports the packages,
-# so those of programs are left out.
+# so programs' targets are left out.
 set -euo pipefail
 cd "${SRC:?}/gateway"
 

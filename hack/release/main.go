@@ -25,9 +25,9 @@ type release struct {
 	version string
 	// image is the operator's, without a tag: that is the version.
 	image, haproxyImage string
-	// digest is that of the operator's image, which is pinned by it; "": it is not.
+	// digest pins the operator's image; "": nothing does.
 	digest string
-	// platforms are those of the plugin.
+	// platforms are what the plugin is built for.
 	platforms []string
 	// url is where the files of a release are, in a directory named after its version.
 	url string

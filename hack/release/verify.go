@@ -158,7 +158,7 @@ func readProvenance(dir string, sums map[string]string) (*predicate, error) {
 	return nil, errors.New("the release has no provenance")
 }
 
-// commit is that of the sources.
+// commit is the sources' commit.
 func (p *predicate) commit() string {
 	for _, dependency := range p.BuildDefinition.Dependencies {
 		if commit := dependency.Digest["gitCommit"]; commit != "" {

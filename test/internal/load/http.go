@@ -128,7 +128,7 @@ type http2Client struct {
 	dial       func(ctx context.Context) (net.Conn, error)
 	mutex      sync.Mutex
 	opened     time.Time
-	connection *http2.ClientConn //nolint:staticcheck // net/http's has no error that says whether the server looked at a request
+	connection *http2.ClientConn //nolint:staticcheck // net/http's has no error that reports whether the server looked at a request
 }
 
 func (c *http2Client) send(ctx context.Context, request *http.Request) (Answer, error) {
