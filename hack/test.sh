@@ -178,8 +178,12 @@ end_to_end() {
     (cd test && go_test -v -count=1 -parallel=4 -timeout=40m "${slow[@]}" ./e2e/...)
 }
 
+# soak draws its picture into dist/soak.svg.
 soak() {
     deploy || return 1
+    mkdir -p dist
+    SOAK_PICTURE=$PWD/dist/soak.svg
+    export SOAK_PICTURE
     (cd test && go_test -v -count=1 -timeout=0 -tags=slow -run=TestSoak ./soak)
 }
 

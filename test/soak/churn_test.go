@@ -139,7 +139,7 @@ type requests struct {
 	lost []string
 }
 
-// traffic sends 50 requests a second, over connections that stay and over new ones, with and without TLS, until ctx
+// traffic sends 200 requests a second, over connections that stay and over new ones, with and without TLS, until ctx
 // ends.
 func (s *site) traffic(ctx context.Context, group *sync.WaitGroup) *requests {
 	all := &requests{}
@@ -148,7 +148,7 @@ func (s *site) traffic(ctx context.Context, group *sync.WaitGroup) *requests {
 		for _, fresh := range []bool{false, true} {
 			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: fresh}}
 			group.Go(func() {
-				tick := time.NewTicker(80 * time.Millisecond)
+				tick := time.NewTicker(20 * time.Millisecond)
 				defer tick.Stop()
 				for {
 					select {

@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -37,8 +40,9 @@ func addMetrics(ctx context.Context, counts map[string]float64, pod *corev1.Pod,
 	return lines.Err()
 }
 
-// addProcesses adds what the kernel tells of a pod's HAProxy processes, old workers included.
-func addProcesses(counts map[string]float64, pod *corev1.Pod) {
+// addProcesses adds what the kernel tells of a pod's HAProxy processes, old workers included, and what HAProxy has.
+func addProcesses(counts map[string]float64, pod *corev1.Pod) error {
+	var socket string
 	files, _ := filepath.Glob("/proc/[0-9]*/cgroup")
 	for _, file := range files {
 		dir := filepath.Dir(file)
@@ -52,6 +56,41 @@ func addProcesses(counts map[string]float64, pod *corev1.Pod) {
 		counts["haproxy processes"]++
 		counts["haproxy descriptors"] += float64(len(open))
 		counts["haproxy MiB"] += proportionalMemory(dir)
+		socket = filepath.Join(dir, "root/run/haproxy/worker.sock")
+	}
+	for what, command := range map[string]string{"haproxy backends": "show backend", "haproxy certificates": "show ssl cert"} {
+		lines, err := ask(socket, command)
+		if err != nil {
+			return fmt.Errorf("failed to ask HAProxy of Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		counts[what] += float64(lines)
+	}
+	return nil
+}
+
+// ask returns how many lines HAProxy answers, without what is no data.
+func ask(socket, command string) (lines int, err error) {
+	connection, err := net.DialTimeout("unix", socket, 10*time.Second)
+	if err != nil {
+		return 0, err
+	}
+	defer connection.Close() //nolint:errcheck // it was read
+	if _, err := fmt.Fprintln(connection, command); err != nil {
+		return 0, err
+	}
+	answer, err := io.ReadAll(connection)
+	for line := range strings.Lines(string(answer)) {
+		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
+			lines++
+		}
+	}
+	return lines, err
+}
+
+// addStore adds the size of the file of etcd, where the cluster is that of this machine.
+func addStore(counts map[string]float64) {
+	if file, err := os.Stat("/var/lib/gateway-cluster/etcd/member/snap/db"); err == nil {
+		counts["etcd MiB on disk"] = float64(file.Size()) / (1 << 20)
 	}
 }
 

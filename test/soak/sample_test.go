@@ -1,6 +1,11 @@
 package soak
 
-import "testing"
+import (
+	"encoding/xml"
+	"strings"
+	"testing"
+	"time"
+)
 
 func TestGrowth(t *testing.T) {
 	samples := func(values ...float64) []sample {
@@ -21,7 +26,17 @@ func TestGrowth(t *testing.T) {
 		"too few samples":           {samples(100, 100), true},
 	} {
 		if grown := growth(test.samples); len(grown) > 0 != test.grows {
-			t.Errorf("%s: growth says %q", name, grown)
+			t.Errorf("%s: growth returns %q", name, grown)
 		}
+	}
+}
+
+func TestDraw(t *testing.T) {
+	picture := draw([]sample{
+		{at: time.Minute, counts: map[string]float64{"agent goroutines": 50}},
+		{at: 2 * time.Minute, counts: map[string]float64{"agent goroutines": 100}},
+	})
+	if err := xml.Unmarshal([]byte(picture), new(struct{})); err != nil || !strings.Contains(picture, `points="490.0,60.0 790.0,38.0 "`) {
+		t.Errorf("the picture is %s: %v", picture, err)
 	}
 }

@@ -61,8 +61,17 @@ func TestSoak(t *testing.T) {
 
 	printTable(os.Stdout, samples)
 	fmt.Printf("%d changes; %d requests, %d lost\n", changes.Load(), requests.sent, len(requests.lost))
-	for _, grown := range growth(samples) {
-		t.Error(grown)
+	grown := growth(samples)
+	for _, what := range names(samples) {
+		verdict := "flat"
+		if text, ok := grown[what]; ok {
+			verdict = "GREW: " + text
+			t.Errorf("%s: %s", what, text)
+		}
+		fmt.Printf("%-22s %s\n", what, verdict)
+	}
+	if picture := os.Getenv("SOAK_PICTURE"); picture != "" {
+		must(t, os.WriteFile(picture, []byte(draw(samples)), 0o600))
 	}
 	if len(requests.lost) > 0 {
 		t.Errorf("%d requests were lost: %v", len(requests.lost), requests.lost[:min(10, len(requests.lost))])
@@ -105,8 +114,11 @@ func (s *site) sample(ctx context.Context) (map[string]float64, error) {
 		if err := addMetrics(ctx, counts, &pod, "agent", "8405"); err != nil {
 			return nil, err
 		}
-		addProcesses(counts, &pod)
+		if err := addProcesses(counts, &pod); err != nil {
+			return nil, err
+		}
 	}
+	addStore(counts)
 	for _, pod := range operators.Items {
 		if err := addMetrics(ctx, counts, &pod, "operator", "8080"); err != nil {
 			return nil, err
