@@ -59,7 +59,8 @@ A Kubernetes $kube_version of one node on this machine (Debian or Ubuntu, as roo
 usage: cluster.sh COMMAND
 
   up             start the cluster, or what is missing of it; does nothing if all of it runs. With NODES=3, it has
-                 three nodes, each but the first in a network namespace, $node-2 and so on; more are not possible
+                 three nodes, each but the first in a network namespace, $node-2 and so on; more are not possible.
+                 FEATURE_GATES=NAME=true sets feature gates of the API server and the controllers
   down           stop it and remove every trace of it but the cache
   kill NAME      end one of these at once, as a crash does: etcd containerd kube-apiserver
                  kube-controller-manager kube-scheduler kubelet kube-proxy; "up" starts it again.

@@ -1,6 +1,9 @@
 # The components of the node, and the images it knows. Sourced by cluster.sh.
 # shellcheck shell=bash
 
+# FEATURE_GATES are those of the API server and the controllers: NAME=true,...
+gates=(${FEATURE_GATES:+--feature-gates="$FEATURE_GATES"})
+
 # start_node starts what does not run, or runs with another configuration, in the order things depend on
 # each other, and waits until pods can run.
 start_node() {
@@ -58,7 +61,12 @@ start_apiserver() {
         --service-cluster-ip-range="$service_cidr" \
         --service-account-issuer=https://kubernetes.default.svc \
         --service-account-signing-key-file="$pki/service-accounts.key" \
-        --service-account-key-file="$pki/service-accounts.pub"
+        --service-account-key-file="$pki/service-accounts.pub" \
+        --requestheader-client-ca-file="$pki/ca.crt" --requestheader-allowed-names=kube-apiserver \
+        --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
+        --requestheader-extra-headers-prefix=X-Remote-Extra- \
+        --proxy-client-cert-file="$pki/kube-apiserver.crt" --proxy-client-key-file="$pki/kube-apiserver.key" \
+        "${gates[@]}"
 }
 
 start_controllers() {
@@ -69,7 +77,7 @@ start_controllers() {
             --authentication-kubeconfig="$file" --authorization-kubeconfig="$file")
         if [[ $name == kube-controller-manager ]]; then
             flags+=(--use-service-account-credentials --root-ca-file="$pki/ca.crt"
-                --service-account-private-key-file="$pki/service-accounts.key")
+                --service-account-private-key-file="$pki/service-accounts.key" "${gates[@]}")
         fi
         start "$name" "$bin/$name" "${flags[@]}"
     done
