@@ -145,8 +145,12 @@ e2e: ## Run only the end-to-end tests, all of them: features, load during every 
 	hack/test.sh e2e
 
 .PHONY: soak
-soak: ## Let a Gateway change for 30 minutes (SOAK=) and see whether anything grows
+soak: ## Let a Gateway change for 30 minutes (SOAK=) and see whether anything grows: a table, and dist/soak.svg
 	hack/test.sh soak
+
+.PHONY: test-arm64
+test-arm64: ## Run the unit tests of what reads and writes bytes as arm64 does, by qemu
+	hack/arm64.sh
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
@@ -165,7 +169,7 @@ bench: ## Run the benchmarks; BENCH=go, dataplane, waf, propagation, routes, nam
 	hack/bench.sh $(BENCH)
 
 .PHONY: prove
-prove: ## Run tools that most clusters have beside the built programs; PROVE=cert-manager, external-dns, argo-rollouts, nodes or gateway-api-bench for one of them
+prove: ## Run tools that most clusters have beside the built programs; PROVE=cert-manager, external-dns, argo-rollouts, keda, nodes or gateway-api-bench for one of them
 	hack/prove.sh $(PROVE)
 
 ##@ Deploy (to $KUBECONFIG's cluster, or else to the one-node cluster if it is up)

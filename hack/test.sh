@@ -4,7 +4,7 @@
 #   check  what a developer runs all the time: vet and unit tests, with real HAProxy and the race detector
 #   test   unit tests, lint (vet is part of it), generated files, the built programs on a real API server, and the
 #          end-to-end tests on a node; CI runs this
-#   all    also what takes long or asserts a time: faults, fuzzing, soak, images, vulnerabilities
+#   all    also what takes long or asserts a time: faults, arm64, fuzzing, soak, images, vulnerabilities
 #   e2e    only the end-to-end tests, all of them
 #   soak   only the soak, for 30 minutes or as long as SOAK says
 #
@@ -242,6 +242,7 @@ e2e)
     ;;&
 all)
     suite "A Gateway that namespaces share" shared_gateway
+    suite "Unit tests as arm64" hack/arm64.sh
     suite "Fuzzing" hack/fuzz.sh
     suite "Release, made twice" hack/reproducible.sh
     suite "Known vulnerabilities" hack/vuln.sh
