@@ -200,6 +200,7 @@ func (s *scaled) testAutoscaler(t *testing.T) {
 	newBackend(t, s.namespace, "other", 0)
 	kubectl(t, "", "-n", s.namespace, "delete", "scaledobject", scaledName)
 	apply(t, strings.NewReplacer("metadata: {name: "+scaledName, "metadata: {name: other", "scaleTargetRef: {name: "+scaledName, "scaleTargetRef: {name: other").Replace(s.object))
+	scale(t, s.namespace, scaledName, 1) // scaling is disabled for what had no pod before
 	apply(t, fmt.Sprintf(`
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
