@@ -28,7 +28,7 @@ func newAttached(routes int) *watcher {
 	var f fleet
 	for i := range routes {
 		route := f.route(i, fmt.Sprintf("host-%d.example.com", i), "/", map[int]int32{i: 1})
-		route.Spec.ParentRefs = []gatewayv1.ParentReference{{Name: "parent"}}
+		route.Spec.ParentRefs = []gatewayv1.ParentReference{{Name: "parent", SectionName: ptr.To[gatewayv1.SectionName]("http")}}
 		objects.AddAttached(route)
 	}
 	w := &watcher{seen: own, index: gatewayapi.NewIndex(objects)}
@@ -72,5 +72,52 @@ func TestSettingsCostWhatTheyChange(t *testing.T) { //nolint:paralleltest // oth
 	now = w.takeEdit(func(spec *appv1.GatewaySpec) { spec.Listeners[0].MaxRequestBytes = ptr.To[int64](1) }).Gateway
 	if now != nil { // this watcher has no objects to look at anew
 		t.Errorf("with other filters of listeners, objects are not looked at anew: %+v", now)
+	}
+}
+
+// TestEditsAttachWhatTheyChange: an edit of the Gateway that the data plane is for attaches the routes of other
+// listeners again, and a route of the other kind those whose hostname it has, of few or of many.
+func TestEditsAttachWhatTheyChange(t *testing.T) {
+	parent := gatewayv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "parent", UID: "uid-2", Generation: 2},
+		Spec: gatewayv1.GatewaySpec{GatewayClassName: "gateway", Listeners: []gatewayv1.Listener{
+			{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}, {Name: "more", Port: 81, Protocol: gatewayv1.HTTPProtocolType},
+		}},
+	}
+	narrow := parent.DeepCopy()
+	narrow.Generation++
+	narrow.Spec.Listeners[0].Hostname = ptr.To[gatewayv1.Hostname]("*.example.com")
+	grpc := &gatewayv1.GRPCRoute{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "grpc", UID: "uid-3", Generation: 1, CreationTimestamp: metav1.Unix(1, 0)},
+		Spec: gatewayv1.GRPCRouteSpec{
+			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: "parent"}}},
+			Hostnames:       []gatewayv1.Hostname{"host-1.example.com"},
+		},
+	}
+	for _, routes := range []int{10, 100} {
+		w := newAttached(routes)
+		for _, test := range []struct {
+			what, resource string
+			object         metav1.Object
+			want           int
+		}{
+			{"a listener more", "gateways", &parent, 0},
+			{"a route of the other kind", "grpcroutes", grpc, 2},
+			{"a hostname of the listener of all", "gateways", narrow, routes + 1},
+		} {
+			of := &share{n: &namespaceShares{namespace: namespace}, resource: test.resource, counts: true}
+			if w.updateIndex(edit{of: of, name: test.object.GetName(), now: test.object, differs: true}); w.isStale {
+				t.Errorf("%s: all objects are looked at", test.what)
+			}
+			got := 0
+			for id := range w.index.Result().Objects {
+				if gatewayapi.IsRoute(id.Kind) {
+					got++
+				}
+			}
+			if got != test.want {
+				t.Errorf("%s: %d of %d routes are attached again, want %d", test.what, got, routes, test.want)
+			}
+		}
 	}
 }

@@ -377,7 +377,7 @@ func (w *watcher) updateIndex(edit edit) bool {
 	switch {
 	case !edit.differs:
 		w.index.Renew(id, edit.now)
-	case !w.index.Change(id, edit.now):
+	case !w.index.ChangeAttached(id, edit.now):
 		w.isStale = true
 	}
 	return edit.differs

@@ -3,9 +3,13 @@ package gatewayapi
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/cputime"
 )
 
 // BenchmarkEdit measures an edit of one of many HTTPRoutes that are Programmed, to the status that is to be written.
@@ -36,6 +40,49 @@ func BenchmarkEdit(b *testing.B) {
 				before = edited
 			}
 		})
+	}
+}
+
+// BenchmarkEditOfFew measures edits that change few of many HTTPRoutes: of a Gateway, of one of its listeners, and of a
+// GRPCRoute that comes and goes with the hostname of one of them.
+func BenchmarkEditOfFew(b *testing.B) {
+	const gateway = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {namespace: web, name: shop}\nspec:\n" +
+		"  gatewayClassName: app\n  infrastructure: {annotations: {a: '%d'}}\n" +
+		"  listeners: [{name: http, port: 80, protocol: HTTP}, {name: other, port: 80, protocol: HTTP, hostname: h%d.example.com}]"
+	const named = "  parentRefs: [{name: shop, sectionName: http}]\n"
+	for what, edit := range map[string]func(f *fixture, i int){
+		"annotations": func(f *fixture, i int) { f.put(fmt.Sprintf(gateway, i, 0)) },
+		"listener":    func(f *fixture, i int) { f.put(fmt.Sprintf(gateway, 0, i)) },
+		"conflict": func(f *fixture, i int) {
+			route := routeTo("grpc", "api") + "  hostnames: [r1.example.com]"
+			route = strings.Replace(strings.Replace(route, "HTTPRoute", "GRPCRoute", 1), "  parentRefs: [{name: shop}]\n", named, 1)
+			if f.put(route); i%2 == 1 {
+				f.remove(routeKind("GRPCRoute"), "web", "grpc")
+			}
+		},
+	} {
+		for _, n := range []int{300, 3000} {
+			b.Run(fmt.Sprintf("%s/routes=%d", what, n), func(b *testing.B) {
+				f := newFixture(b, shop)
+				f.put(fmt.Sprintf(gateway, 0, 0))
+				for i := range n {
+					route := routeTo(fmt.Sprint("r", i), "api") + fmt.Sprintf("  hostnames: [r%d.example.com]", i)
+					f.put(strings.Replace(route, "  parentRefs: [{name: shop}]\n", named, 1))
+				}
+				f.settle()
+				f.program("web", "shop")
+				f.settle()
+				b.ResetTimer()
+				var used time.Duration
+				for i := range b.N {
+					edit(f, i+1)
+					f.catchUpKind(routeKind("Gateway"))
+					f.catchUpKind(routeKind("GRPCRoute"))
+					used += cputime.Of(func() { must(b, f.syncOnce(context.Background())) })
+				}
+				b.ReportMetric(used.Seconds()*1000/float64(b.N), "CPU-ms/op")
+			})
+		}
 	}
 }
 

@@ -57,7 +57,8 @@ func groupVersionOf(resource string) schema.GroupVersion {
 	return schema.GroupVersion(gatewayv1.GroupVersion)
 }
 
-// Other kinds. Objects of kindProxies are those of our Gateways that reports and EndpointSlices are of.
+// Other kinds. Objects of kindProxies are those of our Gateways that reports and EndpointSlices are of. One of kindLate
+// is one of our Gateways that is not Programmed any more.
 const (
 	kindService   = "Service"
 	kindProxies   = "proxies"
@@ -69,6 +70,7 @@ const (
 	kindPolicy    = "BackendPolicy"
 	kindAttached  = "GatewayAttachment"
 	kindBundle    = "ClusterTrustBundle"
+	kindLate      = "late"
 )
 
 // required are the resources that the Controller cannot do without.

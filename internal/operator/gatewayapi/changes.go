@@ -72,6 +72,9 @@ func (c *Controller) changed(kind string, old, new any) {
 		case kindNamespace:
 			c.attacher.changed(object.GetName())
 		}
+		if kind == source.KindOwn && before != nil && after != nil && before.GetResourceVersion() == after.GetResourceVersion() {
+			c.queue.Add(rebuild) // a resync
+		}
 		if matters {
 			c.noteArrival(id, before, after)
 			c.queue.Add(task{id, true})
@@ -125,8 +128,7 @@ func differs(kind string, old, new any) bool {
 	case source.KindOwn:
 		before, ok := old.(*appv1.Gateway)
 		after, isOwn := new.(*appv1.Gateway)
-		isResync := ok && isOwn && before.ResourceVersion == after.ResourceVersion // everything is looked at
-		return !ok || !isOwn || isResync || isNew(before, after) || isOtherOwn(before, after)
+		return !ok || !isOwn || isNew(before, after) || isOtherOwn(before, after)
 	}
 	return isNew(old, new)
 }
@@ -210,6 +212,10 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 		return c.index.Change(id, object) && len(seen.newOwn(object)) == 0
 	case kindService: // the index knows
 		return true
+	case "Gateway", "XTelemetryPolicy":
+		object := c.object(id)
+		c.noteVersion(id, object)
+		return c.index.Change(id, object)
 	case kindProxies:
 		return c.changeLive(seen, id)
 	case kindAttached:
@@ -223,8 +229,10 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 	case kindConfig:
 		return c.index.Change(id, nil) // it asks for it
 	case source.KindOwn:
+		return c.changeOwn(seen, id)
+	case kindLate:
 		own := c.ownGateway(id.Namespace, id.Name)
-		return !seen.names[cache.NewObjectName(id.Namespace, id.Name)] && (own == nil || !c.wasAttached(own) && proxypod.Parent(own) == "")
+		return own == nil || !seen.late[parentOfOwn(own)]
 	}
 	return false
 }
@@ -264,5 +272,36 @@ func (c *Controller) changeLive(seen *observed, id source.Object) bool {
 			c.index.ChangeReported(parent.Namespace, problem.Origin.Name)
 		}
 	}
+	return true
+}
+
+// changeOwn takes in that one of our Gateways is another one. Mostly its proxies run it at once. If they do not,
+// everything is looked at a moment later: the status of all that belongs to it says so then.
+func (c *Controller) changeOwn(seen *observed, id source.Object) bool {
+	own := c.ownGateway(id.Namespace, id.Name)
+	if !seen.names[cache.NewObjectName(id.Namespace, id.Name)] {
+		return own == nil || !c.wasAttached(own) && proxypod.Parent(own) == ""
+	}
+	if own == nil || seen.own[source.OwnParent(id.Namespace, id.Name)] != nil { // routes name it
+		return false
+	}
+	parent := parentOfOwn(own)
+	before := seen.own[parent]
+	if before == nil || before.UID != own.UID || !equality.Semantic.DeepEqual(before.OwnerReferences, own.OwnerReferences) {
+		return false
+	}
+	wasLive, _, _ := seen.Plane(parent)
+	if !c.changeLive(seen, id) {
+		return false
+	}
+	isLive, _, _ := seen.Plane(parent)
+	if wasLive && !isLive {
+		c.queue.AddAfter(task{source.Object{Kind: kindLate, Namespace: id.Namespace, Name: id.Name}, true}, pendingDelay/2)
+	}
+	seen.late[parent] = !isLive && (wasLive || seen.late[parent])
+	maps.Copy(seen.look, seen.idle[parent])
+	delete(seen.idle, parent)
+	seen.look[source.Object{Kind: "Gateway", Namespace: parent.Namespace, Name: parent.Name}] = true
+	seen.otherPlanes, seen.otherBindings = true, true
 	return true
 }

@@ -167,7 +167,7 @@ func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result 
 		} else {
 			c.index.Replace(objects)
 		}
-		seen.waiting = map[source.Parent]map[source.Object]bool{}
+		seen.waiting, seen.idle = map[source.Parent]map[source.Object]bool{}, map[source.Parent]map[source.Object]bool{}
 		result = c.result(seen, true)
 		return nil
 	})
@@ -181,7 +181,7 @@ func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result 
 func (c *Controller) result(seen *observed, isAll bool) *evaluation {
 	translated := c.index.Result()
 	result := &evaluation{isAll: isAll, objects: seen.look}
-	if isAll || translated.NewPlanes {
+	if isAll || translated.NewPlanes || seen.otherPlanes {
 		result.planes = translated.DataPlanes()
 	}
 	if isAll || translated.Places || seen.otherBindings {

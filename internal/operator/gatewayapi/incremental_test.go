@@ -3,7 +3,6 @@ package gatewayapi
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -333,7 +332,7 @@ func (f *fixture) spoilAtRandom(random *rand.Rand) string {
 // of. Of those, nothing is translated anew that is as it was.
 func TestEditsAreIncremental(t *testing.T) {
 	const filter = "apiVersion: app.example.com/v1\nkind: RouteFilter\nmetadata: {namespace: web, name: office}\nspec: {filters: [{type: ClientAddress, clientAddress: {allow: [%s]}}]}"
-	makesPlanes := []string{"GatewayClass", "Gateway", "XTelemetryPolicy", source.KindOwn}
+	const makesPlanes = "GatewayClass"
 	f := newFixture(t, allKinds+"\n---"+policy+"---\n"+fmt.Sprintf(filter, "10.0.0.0/8")+"\n---\n"+teamService)
 	f.settleAll("all kinds are there")
 	f.program("web", "shop")
@@ -357,45 +356,102 @@ func TestEditsAreIncremental(t *testing.T) {
 		f.catchUp()
 		tasks := f.tasks()
 		result := f.controller.evaluateChanged(t.Context(), tasks)
-		if isWhole := slices.Contains(makesPlanes, nameOfKind(kind)); isWhole != (result == nil) || len(tasks) == 0 {
+		if isWhole := nameOfKind(kind) == makesPlanes; isWhole != (result == nil) || len(tasks) == 0 {
 			t.Errorf("%s: %d changes are evaluated alone: %t, want %t", kind.Kind, len(tasks), result != nil, !isWhole)
 		}
 		f.controller.queue.Add(rebuild)
 		f.settleAll("an edit of " + kind.Kind)
 		after := f.translated()
 		for id, was := range before {
-			if is := after[id]; is != was && id.Kind != kind.Kind && slices.Contains(makesPlanes, nameOfKind(kind)) {
+			if is := after[id]; is != was && id.Kind != kind.Kind && kind.Kind == makesPlanes {
 				t.Errorf("%s: %s %s is translated anew", kind.Kind, id.Kind, id.Name)
 			}
 		}
 	}
 }
 
-// TestConfigsAreIncremental: settings of a GatewayConfig that no route depends on change the Gateways that it is for,
-// and nothing else. One that nobody names changes nothing.
-func TestConfigsAreIncremental(t *testing.T) {
-	const config = "apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: %s}\nspec: {%s}"
-	f := newFixture(t, shop)
-	f.put(class + "\nspec: {controllerName: app.example.com/gateway, parametersRef: {group: app.example.com, kind: GatewayConfig, namespace: web, name: named}}")
-	f.settleAll("the class names a GatewayConfig")
-	for _, name := range []string{"named", "other"} {
-		for _, spec := range []string{
-			"replicas: 1", "replicas: 2", "replicas: 2, pods: {annotations: {a: b}}, service: {type: ClusterIP}, drainTimeout: 7s, cache: {sizeMiB: 8}",
-			"filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}]", "namespaceBudget: {routes: 1}",
+// TestEditsOfAllKindsCostWhatTheyChange counts the routes whose status is looked at because of an edit: those that it
+// changes, of few or of many.
+func TestEditsOfAllKindsCostWhatTheyChange(t *testing.T) {
+	const (
+		gateway = gateways + "{namespace: web, name: shop}\nspec:\n  gatewayClassName: app\n"
+		http    = "{name: http, port: 80, protocol: HTTP}"
+		other   = "{name: other, port: 81, protocol: HTTP, hostname: %s}"
+		config  = "apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: settings}\nspec: {%s}"
+		grpc    = "apiVersion: gateway.networking.k8s.io/v1\nkind: GRPCRoute\nmetadata: {namespace: web, name: grpc}\n" +
+			"spec: {parentRefs: [{name: shop, sectionName: http}], hostnames: [r1.example.com], rules: [{backendRefs: [{name: api, port: 80}]}]}"
+	)
+	listeners := func(hostname string) string {
+		return "  listeners: [" + http + ", " + fmt.Sprintf(other, hostname) + "]"
+	}
+	for _, n := range []int{20, 200} {
+		f := newSectioned(t, n, fmt.Sprintf(config, "replicas: 1"), gateway+listeners("'*.example.com'"))
+		for _, test := range []struct {
+			what string
+			edit func()
+			want int
+		}{
+			{"annotations", func() { f.put(gateway + "  infrastructure: {annotations: {a: b}}\n" + listeners("'*.example.com'")) }, 0},
+			{"its data plane", func() { f.program("web", "shop") }, 0},
+			{"addresses", func() { f.put(gateway + "  addresses: [{value: 192.0.2.1}]\n" + listeners("'*.example.com'")) }, 0},
+			{"its data plane again", func() { f.program("web", "shop") }, 0},
+			{"a listener", func() { f.put(gateway + listeners("r2.example.com")) }, 1},
+			{"a listener more", func() {
+				f.put(gateway + "  listeners: [" + http + ", " + fmt.Sprintf(other, "r2.example.com") + ", {name: more, port: 82, protocol: HTTP}]")
+			}, 0},
+			{"a GRPCRoute", func() { f.put(grpc) }, 2},
+			{"no GRPCRoute", func() { f.remove(routeKind("GRPCRoute"), "web", "grpc") }, 2},
+			{"replicas", func() { f.put(fmt.Sprintf(config, "replicas: 2")) }, 0},
+			{"filters", func() {
+				f.put(fmt.Sprintf(config, "replicas: 2, filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}]"))
+			}, 0},
 		} {
-			f.put(fmt.Sprintf(config, name, spec))
+			test.edit()
 			f.catchUp()
-			tasks := f.tasks()
-			result := f.controller.evaluateChanged(t.Context(), tasks)
-			// Whether a GatewayConfig exists, what it filters and how much namespaces may have is about routes.
-			isAlone := name == "other" || strings.HasPrefix(spec, "replicas: 2")
-			if result == nil || isAlone != (result.attachments == nil) || len(tasks) == 0 {
-				t.Errorf("%s, %s: %d changes are not evaluated alone: %+v, want %t", name, spec, len(tasks), result, isAlone)
+			result := f.controller.evaluateChanged(t.Context(), f.tasks())
+			if result == nil {
+				t.Errorf("%s: everything is evaluated", test.what)
+			} else if got := routesIn(result.objects); got != test.want {
+				t.Errorf("%s: the status of %d of %d routes is looked at, want %d", test.what, got, n, test.want)
 			}
 			f.controller.queue.Add(rebuild)
-			f.settleAll("a GatewayConfig")
+			f.settleAll(test.what)
+			f.program("web", "shop")
+			f.settleAll("the proxies run")
 		}
 	}
+}
+
+// newSectioned returns a Gateway with a GatewayConfig and HTTPRoutes, all of its listener http, but for r2 of other.
+func newSectioned(t *testing.T, n int, config, gateway string) *fixture {
+	t.Helper()
+	f := newFixture(t, shop)
+	f.remove(routeKind("HTTPRoute"), "web", "api")
+	f.put(class + "\nspec: {controllerName: app.example.com/gateway, parametersRef: {group: app.example.com, kind: GatewayConfig, namespace: web, name: settings}}")
+	f.put(config)
+	f.put(gateway)
+	for i := range n {
+		name := "http"
+		if i == 2 {
+			name = "other"
+		}
+		f.put(fmt.Sprintf(routes+"{namespace: web, name: r%d}\nspec: {parentRefs: [{name: shop, sectionName: %s}], hostnames: [r%[1]d.example.com], "+
+			"rules: [{backendRefs: [{name: api, port: 80}]}]}", i, name))
+	}
+	f.settleAll("routes are there")
+	f.program("web", "shop")
+	f.settleAll("the proxies run")
+	return f
+}
+
+// routesIn is how many of some objects are routes that exist.
+func routesIn(objects map[source.Object]bool) (n int) {
+	for id := range objects {
+		if source.IsRoute(id.Kind) {
+			n++
+		}
+	}
+	return n
 }
 
 // translated are the rules of the routes that data planes have.

@@ -22,20 +22,24 @@ const resourceList = "attachments"
 func (o *observed) Missing(plane source.Parent, needs source.Needs) string {
 	version := o.controller.versions[needs.Object]
 	stays := version.before.has(plane) || version.live.has(plane) || version.before == nil && needs.WasLive
-	missing := ""
-	if live, _, _ := o.Plane(plane); live {
+	missing, live := "", false
+	if live, _, _ = o.Plane(plane); live {
 		missing = o.missing(plane, needs, stays)
-	} else if !stays {
+	} else if noteAt(o.idle, plane, needs.Object); !stays {
 		return ""
 	}
-	if version.live.set(plane, missing == ""); missing == "" {
-		return ""
+	if version.live.set(plane, missing == ""); missing != "" {
+		noteAt(o.waiting, plane, needs.Object)
 	}
-	if o.waiting[plane] == nil {
-		o.waiting[plane] = map[source.Object]bool{}
-	}
-	o.waiting[plane][needs.Object] = true
 	return missing
+}
+
+// noteAt notes an object of a data plane.
+func noteAt(all map[source.Parent]map[source.Object]bool, plane source.Parent, object source.Object) {
+	if all[plane] == nil {
+		all[plane] = map[source.Object]bool{}
+	}
+	all[plane][object] = true
 }
 
 func (o *observed) missing(plane source.Parent, needs source.Needs, stays bool) string {

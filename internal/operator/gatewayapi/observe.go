@@ -46,14 +46,19 @@ type observed struct {
 	names map[cache.ObjectName]bool
 	// waiting are the objects whose status waits for the proxies of a data plane.
 	waiting map[source.Parent]map[source.Object]bool
+	// idle are the objects whose status was looked at while their data plane was not Programmed. late are the data planes
+	// that are not any more, whose other objects still say that they are live.
+	idle map[source.Parent]map[source.Object]bool
+	late map[source.Parent]bool
 	now
 }
 
 // now is what is known of one evaluation.
 type now struct {
-	// look are the objects whose status has to be looked at. otherBindings says that agents may need other RoleBindings.
-	look          map[source.Object]bool
-	otherBindings bool
+	// look are the objects whose status has to be looked at. otherBindings says that agents may need other RoleBindings,
+	// and otherPlanes that our Gateways may have to be others.
+	look                       map[source.Object]bool
+	otherBindings, otherPlanes bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
 	// it could not be asked. reportedNow is the same of all proxies that have reported.
 	ctx               context.Context //nolint:containedctx // that of the sync
@@ -109,7 +114,7 @@ func (o *observed) begin(ctx context.Context) {
 func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	o := &observed{
 		controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{},
-		names: map[cache.ObjectName]bool{}, watch: map[source.Parent]appv1.WatchMode{},
+		names: map[cache.ObjectName]bool{}, watch: map[source.Parent]appv1.WatchMode{}, late: map[source.Parent]bool{},
 	}
 	c.seen = o
 	o.begin(ctx)

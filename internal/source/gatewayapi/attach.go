@@ -179,6 +179,17 @@ func (r *route) isContested() bool {
 	return slices.ContainsFunc(r.candidates, func(l *listener) bool { return l.wanted.hasOther(r.kind, r.hostnamesAt(l)) })
 }
 
+// contests reports whether the route, or one of the other kind, may keep the other one from a hostname.
+func (r *route) contests(other *route) bool {
+	return r.kind != other.kind && slices.ContainsFunc(r.hostnames, func(one string) bool {
+		return slices.ContainsFunc(other.hostnames, func(two string) bool {
+			return model.HostnamesOverlap(one, two) && slices.ContainsFunc(r.candidates, func(l *listener) bool {
+				return slices.Contains(other.candidates, l) && model.HostnamesOverlap(one, l.hostname()) && model.HostnamesOverlap(two, l.hostname())
+			})
+		})
+	})
+}
+
 // isAllowed reports whether the listeners of a parent are part of a data plane.
 func (p *parent) isAllowed() bool { return p != nil && (p.set == nil || p.allowed) }
 

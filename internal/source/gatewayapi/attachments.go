@@ -53,6 +53,8 @@ const (
 // attached are the claims of a data plane, with how often they are made.
 type attached struct {
 	claims map[claim]int
+	// unrouted are those of the Gateway and its listeners.
+	unrouted map[claim]int
 	// isMoved reports whether there are other claims than in the Result before.
 	isMoved bool
 }
@@ -72,7 +74,7 @@ func (p *attached) unclaim(c claim) {
 
 // attach notes that a data plane has objects of a resource in a namespace.
 func (p *plane) attach(namespace, resource string) {
-	p.claim(claim{claimResource, namespace, resource})
+	p.count(claim{claimResource, namespace, resource}, 1)
 }
 
 // claim notes what a route needs.
@@ -277,14 +279,29 @@ func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmen
 // AddAttached adds an object that belongs to a Gateway of our own. The operator has checked the class of a Gateway, and
 // the GatewayConfig.
 func (o *Objects) AddAttached(object any) {
-	if whole, ok := object.(*gatewayv1.Gateway); ok {
-		gateway := *whole
-		gateway.Spec.Infrastructure, gateway.Spec.Addresses = nil, nil
+	object = attachedGateway(object)
+	if gateway, ok := object.(*gatewayv1.Gateway); ok {
 		o.Classes = append(o.Classes, &gatewayv1.GatewayClass{
 			ObjectMeta: metav1.ObjectMeta{Name: string(gateway.Spec.GatewayClassName)},
 			Spec:       gatewayv1.GatewayClassSpec{ControllerName: ControllerName},
 		})
-		object = &gateway
 	}
 	o.Add(object)
+}
+
+// ChangeAttached is Change for an object that AddAttached adds.
+func (x *Index) ChangeAttached(id Object, object metav1.Object) bool {
+	attached, _ := attachedGateway(object).(metav1.Object)
+	return x.Change(id, attached)
+}
+
+// attachedGateway returns a Gateway without what is for the operator alone, and any other object.
+func attachedGateway(object any) any {
+	whole, ok := object.(*gatewayv1.Gateway)
+	if !ok {
+		return object
+	}
+	gateway := *whole
+	gateway.Spec.Infrastructure, gateway.Spec.Addresses = nil, nil
+	return &gateway
 }

@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -230,8 +231,8 @@ func (p *parent) giveBack() bool {
 }
 
 // waiting has all routes count anew of a namespace with changed ones that wants more than it may have: the oldest come
-// first. It returns such namespaces, but for those that are known.
-func (x *Index) waiting(known map[string]bool) map[string]bool {
+// first. It adds such namespaces to those that are known, and reports whether there are any.
+func (x *Index) waiting(known map[string]bool) bool {
 	namespaces := map[string]bool{}
 	for id := range x.changed {
 		if !known[id.Namespace] && slices.ContainsFunc(x.planes, func(p *plane) bool { return p.budget.over[id.Namespace] }) {
@@ -239,11 +240,11 @@ func (x *Index) waiting(known map[string]bool) map[string]bool {
 		}
 	}
 	if len(namespaces) == 0 {
-		return nil
+		return false
 	}
 	for id, r := range x.routes {
-		if _, isChanged := x.changed[id]; !isChanged && namespaces[id.Namespace] {
-			x.changed[id] = r.Object
+		if namespaces[id.Namespace] {
+			x.change(r)
 		}
 	}
 	for _, p := range x.planes {
@@ -251,5 +252,6 @@ func (x *Index) waiting(known map[string]bool) map[string]bool {
 			delete(p.budget.over, namespace)
 		}
 	}
-	return namespaces
+	maps.Copy(known, namespaces)
+	return true
 }

@@ -3,7 +3,6 @@ package gatewayapi
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -44,35 +43,6 @@ func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 	p.own.Service.Annotations = with(p.own.Service.Annotations, infrastructure.Annotations)
 	p.to.Settings = source.Translate(&appv1.Gateway{Spec: *p.own}).Settings
 	p.to.Policies = map[model.Backend]model.BackendPolicy{}
-}
-
-// changeConfigs has the data planes follow GatewayConfigs that changed. It reports whether it could: no route and no
-// listener depends on what is another one.
-func (x *Index) changeConfigs() bool {
-	for _, plane := range x.planes {
-		if plane.gateway != nil && !x.changeSettings(plane) {
-			return false
-		}
-	}
-	return true
-}
-
-func (x *Index) changeSettings(was *plane) bool {
-	now := &plane{parent: was.parent, gateway: was.gateway}
-	x.configure(now, x.classes[string(was.gateway.Spec.GatewayClassName)])
-	now.check()
-	rest := *now.own
-	rest.Replicas, rest.Pods, rest.Service, rest.DrainTimeout = was.own.Replicas, was.own.Pods, was.own.Service, was.own.DrainTimeout
-	rest.ClientLimits, rest.Compression, rest.Cache, rest.ErrorPages = was.own.ClientLimits, was.own.Compression, was.own.Cache, was.own.ErrorPages
-	rest.AccessLog, rest.RequestMetrics = was.own.AccessLog, was.own.RequestMetrics
-	if !reflect.DeepEqual(&rest, was.own) || !reflect.DeepEqual(now.refused, was.refused) || !reflect.DeepEqual(now.filters, was.filters) ||
-		now.proxyProtocol != was.proxyProtocol || !reflect.DeepEqual(now.tls, was.tls) ||
-		now.ownership.by != was.ownership.by || now.budget.by != was.budget.by {
-		return false
-	}
-	was.own, was.to.Settings = now.own, now.to.Settings
-	x.changes.Objects[idOf(kindGateway, was.gateway)], x.changes.NewPlanes = true, true
-	return true
 }
 
 // with returns a map with more entries.

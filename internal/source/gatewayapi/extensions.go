@@ -101,6 +101,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		}
 		if auth := l.Filters.ExternalAuth; auth != nil {
 			p.use(auth.Backend, false, 1)
+			p.asked = append(p.asked, auth.Backend)
 			p.fix(Object{kindService, auth.Backend.Namespace, auth.Backend.Service})
 			t.checkPort(&problem, "HTTPRoute", auth.Backend)
 		}

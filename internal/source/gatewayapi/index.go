@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/few"
 	"gateway/internal/model"
-	"gateway/internal/tree"
 )
 
 // Index holds objects, and what they were translated to. An edit of a route, a RouteFilter, a policy, a ReferenceGrant
 // or a Service costs what it changes, and so does a report: the routes that refer to it are translated again, and those
 // of their Service ports get their policies again. So does one of a ListenerSet that changes no other listeners, and
-// whose certificates pods have room for, one of the labels of a namespace, and one of settings in a GatewayConfig that
-// no route depends on.
+// whose certificates pods have room for, and one of the labels of a namespace. One of a Gateway or a GatewayConfig
+// makes the data planes again, and attaches the routes to other listeners again.
 // Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
 // makes of the same objects.
 type Index struct {
@@ -29,8 +29,9 @@ type Index struct {
 	// changed, which routes may depend on.
 	changed map[Object]metav1.Object
 	touched map[Object]bool
-	// isNew says that the data planes have to be made anew.
-	isNew bool
+	// isNew says that the data planes have to be made anew, and all routes attached to them. isOther says that they have
+	// to be made again, and that routes stay attached to what is as it was.
+	isNew, isOther bool
 }
 
 // Changes are what differs from the Result before.
@@ -165,9 +166,11 @@ func (x *Index) Change(id Object, object metav1.Object) bool {
 	case id.Kind == kindGrant:
 		x.Grants = changed(x.Grants, id, object, func(*gatewayv1.ReferenceGrant) { x.touched[Object{kindGrant, id.Namespace, ""}] = true })
 	case id.Kind == kindConfig:
-		if x.namesConfig(id.Namespace, id.Name) {
-			x.touched[id] = true
-		}
+		x.isOther = x.isOther || x.configs[types.NamespacedName{Namespace: id.Namespace, Name: id.Name}]
+	case id.Kind == kindGateway:
+		return x.changeGateway(id, object)
+	case id.Kind == kindTelemetry:
+		x.Telemetry, x.isOther = changed(x.Telemetry, id, object, func(*v1alpha1.XTelemetryPolicy) {}), true
 	case id.Kind == kindListenerSet:
 		x.ListenerSets = changed(x.ListenerSets, id, object, func(*gatewayv1.ListenerSet) { x.touched[id] = true })
 	default:
@@ -252,11 +255,6 @@ func (x *Index) ChangeNamespace(name string, of labels.Set) {
 	}
 }
 
-// namesConfig reports whether a Gateway of ours, or its class, names a GatewayConfig, whether it exists or not.
-func (x *Index) namesConfig(namespace, name string) bool {
-	return x.isNew || x.configs[types.NamespacedName{Namespace: namespace, Name: name}]
-}
-
 // ChangeReported takes in that proxies of a namespace report something else of an object or a URL. name is the one that
 // the object has in their namespace.
 func (x *Index) ChangeReported(namespace, name string) {
@@ -275,7 +273,7 @@ func (x *Index) Result() *Result {
 // update translates what changed.
 func (x *Index) update() Changes {
 	x.changes = Changes{Objects: map[Object]bool{}}
-	sets, configured := x.touchedSets(), false
+	sets := x.touchedSets()
 	for object := range x.touched {
 		x.touchPolicies(object)
 		for r := range x.dependents[object].All() {
@@ -289,28 +287,35 @@ func (x *Index) update() Changes {
 				}
 			}
 		}
-		configured = configured || object.Kind == kindConfig
-		x.isNew = x.isNew || x.grants[object] || slices.ContainsFunc(x.planes, func(p *plane) bool { return p.fixed[object] })
+		x.isOther = x.isOther || x.grants[object] || slices.ContainsFunc(x.planes, func(p *plane) bool { return p.fixed[object] })
 	}
-	known := x.waiting(nil)
+	var remade *remade
+	if x.isOther && !x.isNew {
+		remade = x.remakePlanes()
+		x.isNew = remade == nil
+	}
+	known := map[string]bool{}
+	x.waiting(known)
 	added := x.renew()
+	if remade != nil && !x.isNew {
+		x.takeOver(remade)
+		sets = nil
+	}
 	for _, id := range sets {
 		x.changes.Objects[id] = true
 		x.isNew = x.isNew || !x.changeSet(id)
 	}
-	for _, r := range added {
-		x.add(r)
-	}
-	if !x.isNew && len(x.waiting(known)) > 0 {
-		for _, r := range x.renew() {
+	for len(added) > 0 {
+		for _, r := range added {
 			x.add(r)
 		}
-	}
-	if configured {
-		x.isNew = x.isNew || !x.changeConfigs()
+		added = nil
+		if isMore := x.waiting(known); !x.isNew && (x.grow(slices.Collect(maps.Keys(x.changed))) || isMore) {
+			added = x.renew()
+		}
 	}
 	if x.isNew {
-		x.makePlanes()
+		x.attachAll()
 	}
 	for _, plane := range x.planes {
 		x.updatePolicies(plane)
@@ -320,7 +325,7 @@ func (x *Index) update() Changes {
 	}
 	x.updateProblems()
 	x.changed, x.touched = map[Object]metav1.Object{}, map[Object]bool{} // they were as large as the largest change
-	x.isNew = false
+	x.isNew, x.isOther = false, false
 	return x.changes
 }
 
@@ -331,13 +336,14 @@ func (x *Index) change(r *route) {
 	}
 }
 
-// renew removes the routes that changed, and returns them as they are now.
+// renew removes the routes that changed, and those that contest their hostnames, and returns them as they are now.
 func (x *Index) renew() []*route {
 	var added []*route
+	x.grow(slices.Collect(maps.Keys(x.changed)))
 	for id, object := range x.changed {
 		x.changes.Objects[id] = true
 		if before := x.routes[id]; before != nil {
-			x.isNew = x.isNew || before.isContested() || before.isDisputed()
+			x.isNew = x.isNew || before.isDisputed()
 			x.remove(before)
 		}
 		if object != nil {
@@ -346,6 +352,24 @@ func (x *Index) renew() []*route {
 	}
 	slices.SortFunc(added, (*route).compare)
 	return added
+}
+
+// grow notes the routes that contest a hostname with one that changed, and those that do with these. It reports
+// whether there are any that had not changed.
+func (x *Index) grow(changed []Object) (hasGrown bool) {
+	for len(changed) > 0 {
+		r := x.routes[changed[0]]
+		if changed = changed[1:]; r == nil || !r.isContested() {
+			continue
+		}
+		for id, other := range x.routes {
+			if _, isChanged := x.changed[id]; !isChanged && r.contests(other) {
+				x.change(other)
+				changed, hasGrown = append(changed, id), true
+			}
+		}
+	}
+	return hasGrown
 }
 
 // touchedSets returns the ListenerSets that may be others, sorted. Their routes are touched, too.
@@ -388,10 +412,8 @@ func (x *Index) add(r *route) {
 		return
 	}
 	x.attach(r)
-	if x.isNew = r.isContested(); !x.isNew {
-		x.addToPlanes(r)
-		x.noteParents(r)
-	}
+	x.addToPlanes(r)
+	x.noteParents(r)
 }
 
 // remove removes a route.
@@ -412,37 +434,6 @@ func (x *Index) noteParents(r *route) {
 	}
 }
 
-// makePlanes makes the data planes, with all routes.
-func (x *Index) makePlanes() {
-	t := &x.translator
-	t.planes, t.parents, t.uses, t.changes.Places = nil, map[Parent]*parent{}, map[Object]*usage{}, true
-	t.sets, t.grants, t.configs = map[Object][]*parent{}, map[Object]bool{}, map[types.NamespacedName]bool{}
-	t.changes.NewPlanes, t.isMakingPlanes = true, true
-	t.addClasses()
-	t.addGateways()
-	t.addOwn()
-	t.addListenerSets()
-	for r := range t.ordered() {
-		r.attachments, r.listeners, r.candidates, r.members, r.held, r.spent = nil, nil, nil, nil, nil, nil
-	}
-	for _, plane := range t.planes {
-		t.settleClaims(plane)
-		plane.resolveConflicts()
-	}
-	for _, plane := range t.planes {
-		plane.addListeners(t.MaxCertificates)
-		t.addListenerFilters(plane)
-		plane.ownPolicies = plane.to.Policies
-		plane.noteOwnProblems()
-	}
-	t.isMakingPlanes = false
-	for r := range t.ordered() {
-		t.attach(r)
-		t.addToPlanes(r)
-	}
-	t.eachObject(func(kind string, object metav1.Object) { t.changes.Objects[idOf(kind, object)] = true })
-}
-
 // eachObject calls f for all objects that may have a status.
 func (t *translator) eachObject(f func(kind string, object metav1.Object)) {
 	t.Each(func(kind string, object metav1.Object) {
@@ -453,11 +444,6 @@ func (t *translator) eachObject(f func(kind string, object metav1.Object)) {
 	for id, r := range t.routes {
 		f(id.Kind, r.Object)
 	}
-}
-
-// ordered returns the routes in the order of precedence.
-func (t *translator) ordered() func(yield func(*route) bool) {
-	return tree.Map[*route].Values(t.order.Map())
 }
 
 // Translate returns the models of objects, and computes their status.

@@ -146,6 +146,8 @@ func (w *edited) edit() string {
 		w.reported[of] = !w.reported[of]
 		w.index.ChangeReported(of.Plane.Namespace, gatewayapi.LocalName(of.Plane.Namespace, of.Namespace, of.Name))
 		return fmt.Sprintf("a report of %+v", of)
+	case n == 3 && len(w.all.Gateways) > 0:
+		return w.editGateway(w.IntN(len(w.all.Gateways)))
 	}
 	var what []string
 	alone := w.IntN(3) == 0
@@ -160,6 +162,56 @@ func (w *edited) edit() string {
 		w.index.Replace(w.objects())
 	}
 	return fmt.Sprintf("%s, only replaced: %t", strings.Join(what, ", "), alone)
+}
+
+// editGateway changes the spec of a Gateway, whether it is there or not.
+func (w *edited) editGateway(i int) string {
+	gateway := w.all.Gateways[i].DeepCopy()
+	gateway.Generation++
+	spec, what := &gateway.Spec, ""
+	listener := &spec.Listeners[w.IntN(len(spec.Listeners))]
+	switch w.IntN(8) {
+	case 0:
+		what = "annotations"
+		spec.Infrastructure = &gatewayv1.GatewayInfrastructure{Annotations: map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue{"a": gatewayv1.AnnotationValue(fmt.Sprint(w.IntN(3)))}}
+	case 1:
+		what = "addresses"
+		spec.Addresses = []gatewayv1.GatewaySpecAddress{{Value: fmt.Sprint("192.0.2.", w.IntN(3))}}
+	case 2:
+		what = "a hostname"
+		listener.Hostname = []*gatewayv1.Hostname{nil, ptr.To[gatewayv1.Hostname]("*.example.com"), ptr.To[gatewayv1.Hostname]("a.example.com")}[w.IntN(3)]
+	case 3:
+		what = "a port"
+		listener.Port = []gatewayv1.PortNumber{80, 443, 8000, 8404}[w.IntN(4)]
+	case 4:
+		what = "namespaces"
+		listener.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{
+			From: []*gatewayv1.FromNamespaces{nil, ptr.To(gatewayv1.NamespacesFromAll), ptr.To(gatewayv1.NamespacesFromSame)}[w.IntN(3)],
+		}}
+	case 5:
+		what = "ListenerSets"
+		spec.AllowedListeners = []*gatewayv1.AllowedListeners{nil, {Namespaces: &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)}}}[w.IntN(2)]
+	case 6:
+		what = "the order"
+		slices.Reverse(spec.Listeners)
+	case 7:
+		what = "a listener"
+		if i := w.IntN(len(spec.Listeners)); len(spec.Listeners) > 1 && w.IntN(2) == 0 {
+			spec.Listeners = slices.Delete(spec.Listeners, i, i+1)
+		} else if len(spec.Listeners) < 6 {
+			one := *listener
+			one.Name, one.Port = gatewayv1.SectionName(fmt.Sprint("more-", w.IntN(1000))), gatewayv1.PortNumber(9000+w.IntN(2))
+			spec.Listeners = slices.Insert(spec.Listeners, i, one)
+		}
+	}
+	w.all.Gateways[i] = gateway
+	id := gatewayapi.Object{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name}
+	if w.there[id] != nil {
+		if w.there[id] = gateway; !w.index.Change(id, gateway) {
+			w.index.Replace(w.objects())
+		}
+	}
+	return fmt.Sprintf("%s of Gateway %s/%s", what, gateway.Namespace, gateway.Name)
 }
 
 // TestRenewLosesNoEdit: a route of another generation that passes for another version is translated all the same.

@@ -97,9 +97,12 @@ func (p *plane) adopt(l *listener, n int) {
 	}
 }
 
-// count counts a claim, once more or less.
+// count counts a claim of the Gateway or of a listener, once more or less.
 func (p *plane) count(c claim, n int) {
-	if n > 0 {
+	if p.unrouted == nil {
+		p.unrouted = map[claim]int{}
+	}
+	if count(p.unrouted, c, n); n > 0 {
 		p.claim(c)
 	} else {
 		p.unclaim(c)

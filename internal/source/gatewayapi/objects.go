@@ -274,8 +274,10 @@ type plane struct {
 	// ownPolicies are those of our own Gateway. choices are what is chosen of policies for Service ports.
 	ownPolicies map[model.Backend]model.BackendPolicy
 	choices     map[model.Backend]*choice
-	// fixed are the Services, and what is reported, that it depends on without routes.
+	// fixed are the Services, and what is reported, that it depends on without routes. asked are the Service ports that
+	// filters of its listeners ask.
 	fixed map[Object]bool
+	asked []model.Backend
 	// ownProblems are those of the Gateway and its listeners, and policyProblems those of policies. problems are those of
 	// routes, by their keys.
 	ownProblems, policyProblems []model.Problem
