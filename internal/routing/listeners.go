@@ -120,8 +120,15 @@ func (c *Compiler) noteOwners(changes changedListeners) {
 			continue
 		}
 		for _, wider := range model.WiderHostnames(listener.Hostname) {
-			if owner := c.owners[address{listener.Port, wider}]; owner != nil {
-				c.unreachable.note(c.at[owner.Name].All())
+			owner := c.owners[address{listener.Port, wider}]
+			if owner == nil {
+				continue
+			}
+			for key := range c.at[owner.Name].All() {
+				isWithin := func(hostname string) bool { return model.HostnamesOverlap(listener.Hostname, hostname) }
+				if slices.ContainsFunc(c.routes.Value(key).Hostnames, isWithin) {
+					c.unreachable.note(slices.Values([]string{key}))
+				}
 			}
 		}
 	}
