@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -72,7 +73,7 @@ func expectInFiles(t *testing.T, r *recipe, texts map[string]string) {
 // copyTree copies what belongs to the tree, committed or not, to a new directory.
 func copyTree(t *testing.T) string {
 	t.Helper()
-	root, tree := testenv.MustRoot(t), t.TempDir()
+	root, tree := testbuild.MustRoot(t), t.TempDir()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	list.Dir = root
 	names, err := list.Output()

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"gateway/internal/testbuild"
 	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
 )
@@ -32,7 +33,7 @@ var recipes = map[string]struct {
 // they make is not compiled.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob(filepath.Join(testenv.MustRoot(t), "docs", "maintainers", "recipes", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(testbuild.MustRoot(t), "docs", "maintainers", "recipes", "*.md"))
 	if err != nil || len(pages) != len(recipes) {
 		t.Fatalf("found %d pages (%v), want %d", len(pages), err, len(recipes))
 	}

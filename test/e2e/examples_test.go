@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testbuild"
 	"gateway/internal/testtier"
 	"gateway/test/internal/examples"
-	"gateway/test/internal/testenv"
 )
 
 // shown are the examples that are tried on the node: those in which the network of pods and Services has a part.
@@ -29,7 +29,7 @@ func TestExamples(t *testing.T) {
 	if !onNode() {
 		t.Skip("the requests go to the addresses of Services: this machine has to be the node")
 	}
-	files, err := examples.Load(testenv.MustRoot(t))
+	files, err := examples.Load(testbuild.MustRoot(t))
 	must(t, err)
 	byName := map[string]examples.Example{}
 	for _, example := range files {

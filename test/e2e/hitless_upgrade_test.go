@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -151,7 +152,7 @@ func (h *hitless) upgradeChart(t *testing.T) {
 	image, haproxy := operatorImages(t)
 	deploy := func(ctx context.Context) error {
 		command := exec.CommandContext(ctx, "make", "-s", "deploy", "IMG="+image, "HAPROXY_IMG="+haproxy)
-		command.Dir = testenv.MustRoot(t)
+		command.Dir = testbuild.MustRoot(t)
 		out, err := command.CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("make deploy: %w\n%s", err, out)

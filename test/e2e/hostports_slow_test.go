@@ -20,7 +20,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/test/internal/testenv"
+	"gateway/internal/testbuild"
 )
 
 // hostPort is one that nothing on the node has.
@@ -139,7 +139,7 @@ func operatorArguments(t *testing.T) (before []string, set func([]string)) {
 func runAtEnd(t *testing.T, commands string) {
 	t.Helper()
 	command := exec.CommandContext(context.Background(), "sh", "-ec", commands) //nolint:gosec // ours
-	command.Dir = testenv.MustRoot(t)
+	command.Dir = testbuild.MustRoot(t)
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("failed to clean up: %v: %s", err, out)
 	}

@@ -22,6 +22,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/load"
 	"gateway/test/internal/testenv"
 )
@@ -43,8 +44,8 @@ type scaled struct {
 	object string
 }
 
-// TestKEDA: KEDA scales a Deployment by the metrics of the proxies, as docs/features/wait-for-endpoint.md shows: from no
-// pod, because requests wait, to several, and to none again. A HorizontalPodAutoscaler does, too.
+// TestKEDA: KEDA scales a Deployment by the metrics of the proxies, as docs/features/wait-for-endpoint.md shows: from
+// no pod, because requests wait, to several, and to none again. A HorizontalPodAutoscaler does, too.
 func TestKEDA(t *testing.T) {
 	s := newScaled(t)
 	apply(t, s.object)
@@ -64,7 +65,7 @@ func newScaled(t *testing.T) *scaled {
 	waitReplicas(t, s.namespace, childName, 2)
 	s.address = findPort(t, s.namespace, 80)
 	s.client = &client{address: s.address, http: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}}
-	page, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs/features/wait-for-endpoint.md"))
+	page, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "docs/features/wait-for-endpoint.md"))
 	must(t, err)
 	_, object, _ := strings.Cut(string(page), "```yaml\napiVersion: keda.sh/")
 	object, _, _ = strings.Cut("apiVersion: keda.sh/"+object, "```")
@@ -102,7 +103,7 @@ func apply(t *testing.T, documents string) {
 
 func kubectl(t *testing.T, input string, arguments ...string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), filepath.Join(testenv.MustRoot(t), "hack/kubectl.sh"), arguments...)
+	command := exec.CommandContext(t.Context(), filepath.Join(testbuild.MustRoot(t), "hack/kubectl.sh"), arguments...)
 	command.Stdin = strings.NewReader(input)
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("failed to run kubectl %s: %v: %s", strings.Join(arguments, " "), err, out)

@@ -14,6 +14,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/plugintest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -22,7 +23,7 @@ import (
 // with answers as nginx gives them for the Ingress of the page.
 func TestMovingFromIngressNginx(t *testing.T) {
 	needNode(t)
-	root := testenv.MustRoot(t)
+	root := testbuild.MustRoot(t)
 	s := newDocsStage(t, plugintest.Build(t, root), root)
 	s.serveIngresses(t, root)
 	image, _ := operatorImages(t)

@@ -21,13 +21,13 @@ import (
 	"gateway/internal/plugintest"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
-	"gateway/test/internal/testenv"
+	"gateway/internal/testbuild"
 )
 
 // TestPlugin runs the kubectl plugin where there is all that it asks. It comes before the tests that are parallel: to
 // link the plugin would keep the machine busy beside them.
 func TestPlugin(t *testing.T) { //nolint:tparallel // see above
-	bin := plugintest.Build(t, testenv.MustRoot(t))
+	bin := plugintest.Build(t, testbuild.MustRoot(t))
 	for name, test := range map[string]func(t *testing.T, bin string){
 		"transcripts": testTranscripts, "commands of pages": testCommands, "proxy pods": testProxyPods,
 	} {

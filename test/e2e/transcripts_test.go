@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"gateway/internal/plugintest"
-	"gateway/test/internal/testenv"
+	"gateway/internal/testbuild"
 )
 
 // never are the parts of what the plugin prints that are not the same twice.
@@ -57,7 +57,7 @@ func TestNormal(t *testing.T) {
 func testTranscripts(t *testing.T, bin string) {
 	t.Helper()
 	needNode(t) // the requests go to the addresses of Services
-	root := testenv.MustRoot(t)
+	root := testbuild.MustRoot(t)
 	for _, page := range plugintest.Pages(t, root, "console cluster") {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			s := newDocsStage(t, bin, root)
@@ -70,7 +70,7 @@ func testTranscripts(t *testing.T, bin string) {
 // shop.yaml.
 func testCommands(t *testing.T, bin string) {
 	t.Helper()
-	root := testenv.MustRoot(t)
+	root := testbuild.MustRoot(t)
 	for _, page := range plugintest.Pages(t, root, "sh cluster") {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			s := newDocsStage(t, bin, root)

@@ -21,6 +21,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -64,7 +65,7 @@ spec:
 func TestTry(t *testing.T) {
 	dir := t.TempDir()
 	for _, program := range []string{"kubectl-gateway", "gateway-login"} {
-		testenv.Run(t, filepath.Join(testenv.MustRoot(t), "cmd", program), []string{"GOWORK=off"}, "go", "build", "-o", dir+"/", ".")
+		testenv.Run(t, filepath.Join(testbuild.MustRoot(t), "cmd", program), []string{"GOWORK=off"}, "go", "build", "-o", dir+"/", ".")
 	}
 	provider, authority := startProvider(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -53,7 +54,7 @@ type written struct {
 // moduleDir is where Go has unpacked a module that a module of hack/ names.
 func moduleDir(t *testing.T, hack, module string) string {
 	t.Helper()
-	return strings.TrimSpace(testenv.Run(t, filepath.Join(testenv.MustRoot(t), "hack", hack), []string{"GOWORK=off"}, "go", "list", "-m", "-f", "{{.Dir}}", module))
+	return strings.TrimSpace(testenv.Run(t, filepath.Join(testbuild.MustRoot(t), "hack", hack), []string{"GOWORK=off"}, "go", "list", "-m", "-f", "{{.Dir}}", module))
 }
 
 // startCertManager starts all of it. All names have an address, which is the first proxy's.

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -235,7 +236,7 @@ func (b *apiBench) createFailing() (network string) {
 	const address, port = "198.51.100.99", 8080
 	network = newNetwork(b.t, 99, address)
 	inNetwork(b.t, network, func() {
-		testenv.Start(b.t, nil, server.BuildModule(b.t, "test/echo"), fmt.Sprintf("-listen=%s:%d", address, port), "-tls-listen=", "-proxy-listen=")
+		testenv.Start(b.t, nil, testbuild.Program(b.t, "test/echo"), fmt.Sprintf("-listen=%s:%d", address, port), "-tls-listen=", "-proxy-listen=")
 	})
 	must(b.t, createSlice(b.t.Context(), "default", "unhealthy", "backend", address, discoveryv1.EndpointPort{Name: ptr.To("http"), Port: ptr.To[int32](port)}))
 	return network

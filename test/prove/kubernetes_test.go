@@ -26,6 +26,7 @@ import (
 
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/load"
 	"gateway/test/internal/testenv"
 )
@@ -44,7 +45,7 @@ func TestKubernetes(t *testing.T) {
 	version, err := server.Kube.Discovery().ServerVersion()
 	must(t, err)
 	row(t, "version", "%s", version.GitVersion)
-	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(testenv.MustRoot(t), "artifacts"))
+	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(testbuild.MustRoot(t), "artifacts"))
 	tellChannels(t)
 	s := startSite(t)
 	s.createNamespace("team-0")

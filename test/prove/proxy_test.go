@@ -29,6 +29,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/keystream"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -59,7 +60,7 @@ func (s *site) startProxy(namespace, gateway string) *proxy {
 	network := newNetwork(t, s.proxies, p.address)
 	pod, paths := server.NewPod(t, namespace, gateway, gateway+"-pod"), haproxytest.NewPaths(t)
 	keys := s.startKeys(namespace, child, gateway+"-pod", paths)
-	p.agent = testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"), append([]string{
+	p.agent = testenv.Start(t, pod.Env, testbuild.Program(t, "./cmd/gateway-agent"), append([]string{
 		"-gateway=" + gateway, "-logtostderr", "-kubeconfig=" + server.TokenKubeconfig(t, pod.Token),
 		"-config-dir=" + filepath.Dir(paths.ConfigDir), "-run-dir=" + paths.RunDir, "-health-address=" + p.health, "-key-server",
 	}, keys...)...)
@@ -100,7 +101,7 @@ func (s *site) startKeys(namespace, account, pod string, paths ir.Paths) []strin
 	must(t, os.WriteFile(token, []byte(made.Status.Token), 0o600))
 	pairs, shown, authorities := volume("pairs"), volume("shown"), volume("authorities")
 	socket, users := filepath.Join(paths.RunDir, "keys.sock"), "-users-socket="+filepath.Join(paths.RunDir, "users.sock")
-	testenv.Start(t, nil, server.Build(t, "./cmd/gateway-keys"), "-logtostderr",
+	testenv.Start(t, nil, testbuild.Program(t, "./cmd/gateway-keys"), "-logtostderr",
 		"-secrets-dir="+volume("secrets"), "-pairs-dir="+pairs, "-certificates-dir="+shown, "-haproxy-socket="+socket,
 		"-key-server="+s.keyServer, "-key-server-ca="+s.authority, "-key-server-token="+token,
 		"-logins-dir="+volume("logins"), "-authorities-dir="+authorities, users)

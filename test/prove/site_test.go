@@ -21,6 +21,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -70,7 +71,7 @@ func startSite(t *testing.T) *site {
 	must(t, err)
 	s := &site{t: t, api: api}
 	for _, directory := range []string{"rbac", "key-server", "ingress"} {
-		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", directory))
+		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", directory))
 	}
 	s.startKeyServer()
 	s.startOperator()
@@ -102,7 +103,7 @@ func (s *site) kubeconfig(account string) string {
 // startOperator starts the operator with its permissions.
 func (s *site) startOperator() {
 	s.t.Helper()
-	s.operator = testenv.Start(s.t, nil, server.Build(s.t, "."), "-kubeconfig="+s.kubeconfig("gateway-operator"), "-logtostderr", "-leader-elect=false",
+	s.operator = testenv.Start(s.t, nil, testbuild.Program(s.t, "."), "-kubeconfig="+s.kubeconfig("gateway-operator"), "-logtostderr", "-leader-elect=false",
 		"-health-address=127.0.0.1:0", "-ingress-namespace="+ingresses, "-key-server="+s.keyServer, "-key-server-ca="+s.authority)
 }
 
@@ -112,7 +113,7 @@ var answering = regexp.MustCompile(`Answering pods at 127\.0\.0\.1:(\d+)`)
 func (s *site) startKeyServer() {
 	s.t.Helper()
 	s.authority = filepath.Join(s.t.TempDir(), "ca.crt")
-	program := testenv.Start(s.t, nil, server.Build(s.t, "./cmd/gateway-key-server"), "-kubeconfig="+s.kubeconfig("gateway-key-server"),
+	program := testenv.Start(s.t, nil, testbuild.Program(s.t, "./cmd/gateway-key-server"), "-kubeconfig="+s.kubeconfig("gateway-key-server"),
 		"-logtostderr", "-address=127.0.0.1:0", "-health-address=127.0.0.1:0", "-namespace=gateway-system", "-name=localhost")
 	testenv.Eventually(s.t, soon, "the key server to listen", func(ctx context.Context) error {
 		found := answering.FindStringSubmatch(program.Output())
@@ -147,7 +148,7 @@ func (s *site) startEcho(args ...string) int32 {
 	s.t.Helper()
 	port := haproxytest.FreePort(s.t)
 	address := net.JoinHostPort(testenv.OwnAddress(s.t), fmt.Sprint(port))
-	echo := testenv.Start(s.t, nil, server.BuildModule(s.t, "test/echo"), append(args, "-listen="+address, "-tls-listen=", "-proxy-listen=")...)
+	echo := testenv.Start(s.t, nil, testbuild.Program(s.t, "test/echo"), append(args, "-listen="+address, "-tls-listen=", "-proxy-listen=")...)
 	testenv.Eventually(s.t, soon, "the backend to listen", func(ctx context.Context) error {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {

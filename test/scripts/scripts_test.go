@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/test/internal/testenv"
+	"gateway/internal/testbuild"
 )
 
 // stubs makes a directory of programs, by the shell commands that each of them runs.
@@ -28,7 +28,7 @@ func stubs(t *testing.T, programs map[string]string) string {
 func script(t *testing.T, dir, commands string, env ...string) (string, bool) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-c", commands)
-	command.Dir = testenv.MustRoot(t)
+	command.Dir = testbuild.MustRoot(t)
 	command.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH")), env...)
 	output, err := command.CombinedOutput()
 	return string(output), err == nil

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -45,7 +46,7 @@ func TestExamples(t *testing.T) {
 // the operator needs, runs their own tests, and returns the directory of the programs.
 func build(t *testing.T) string {
 	t.Helper()
-	root, module := testenv.MustRoot(t), t.TempDir()
+	root, module := testbuild.MustRoot(t), t.TempDir()
 	if err := os.CopyFS(module, os.DirFS(filepath.Join(root, "examples/clients"))); err != nil {
 		t.Fatal(err)
 	}

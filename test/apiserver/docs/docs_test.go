@@ -71,7 +71,7 @@ func TestYAML(t *testing.T) {
 // pages are the texts by their paths below the root of the project.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	root, all := testenv.MustRoot(t), map[string]string{}
+	root, all := testbuild.MustRoot(t), map[string]string{}
 	for _, name := range []string{"README.md", "README.zh-CN.md", "docs"} {
 		err := filepath.WalkDir(filepath.Join(root, name), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".md" {
@@ -141,7 +141,7 @@ func makeNamespace(t *testing.T, name string) {
 // it.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	root, bin := testenv.MustRoot(t), t.TempDir()
+	root, bin := testbuild.MustRoot(t), t.TempDir()
 	for name, pkg := range map[string]string{"gateway": ".", "gateway-key-server": "./cmd/gateway-key-server"} {
 		if err := os.Symlink(testbuild.Program(t, pkg), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 // all are the examples, by their files: a new one is tested without being named here.
 func all(t *testing.T) []examples.Example {
 	t.Helper()
-	all, err := examples.Load(testenv.MustRoot(t))
+	all, err := examples.Load(testbuild.MustRoot(t))
 	if err != nil {
 		t.Fatal(err)
 	}

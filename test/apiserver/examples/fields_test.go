@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
+	"gateway/internal/testbuild"
 
-	"gateway/test/internal/testenv"
+	"sigs.k8s.io/yaml"
 )
 
 // noExample are the fields without an example, by the beginning of their path, with the reason.
@@ -150,7 +150,7 @@ func usedByExamples(t *testing.T) map[string]bool {
 // specSchema is the schema of a Gateway's spec.
 func specSchema(t *testing.T) map[string]any {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "artifacts", "crd", "app.example.com_gateways.yaml"))
+	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "crd", "app.example.com_gateways.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -86,7 +87,7 @@ func TestClockJump(t *testing.T) {
 	flag, env, jump := offClock(t)
 	begun := time.Now()
 	dir := t.TempDir()
-	testenv.Run(t, testenv.MustRoot(t), nil, "go", "build", "-o", dir, flag, ".", "./cmd/gateway-agent")
+	testenv.Run(t, testbuild.MustRoot(t), nil, "go", "build", "-o", dir, flag, ".", "./cmd/gateway-agent")
 	operatorProgram, agentProgram := filepath.Join(dir, "gateway"), filepath.Join(dir, "gateway-agent")
 	t.Logf("built in %v", time.Since(begun).Round(time.Second))
 	s := setUp(t, "clock")

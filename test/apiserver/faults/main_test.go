@@ -93,7 +93,7 @@ func startOperatorAs(t *testing.T, program string, env []string, proxy *faultpro
 	t.Helper()
 	ensureNamespace(t, operatorNamespace)
 	ensureNamespace(t, namespace)
-	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "rbac"))
+	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "rbac"))
 	arguments = append([]string{"-kubeconfig=" + kubeconfig(t, proxy, operatorNamespace, "gateway-operator"), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-namespace=" + namespace, "-leader-elect-namespace=" + operatorNamespace,
 		"-leader-elect-name=" + namespace}, arguments...)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -68,7 +69,7 @@ func alertRules(t *testing.T) map[string]any {
 
 func readArtifact(t *testing.T, name string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "artifacts", "monitoring", name))
+	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "monitoring", name))
 	must(t, err)
 	return content
 }
@@ -112,7 +113,7 @@ func selectors(expression string) []string { return selector.FindAllString(expre
 // startPrometheus starts one that scrapes the stack each second.
 func startPrometheus(t *testing.T, s *stack, rules map[string]any) *prometheus {
 	t.Helper()
-	root, dir := testenv.MustRoot(t), t.TempDir()
+	root, dir := testbuild.MustRoot(t), t.TempDir()
 	programs := strings.TrimSpace(testenv.Run(t, root, nil, "hack/prometheus.sh"))
 	job := func(job, target, namespace, pod string) map[string]any {
 		labels := map[string]string{"namespace": namespace, "pod": pod}

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -36,7 +37,7 @@ const shown = 5 * time.Minute
 // TestDashboardPicture draws artifacts/monitoring/dashboard.json for the documentation with -update, from what a real
 // Prometheus answers to its queries, and looks that there is a small picture in any case.
 func TestDashboardPicture(t *testing.T) {
-	picture := filepath.Join(testenv.MustRoot(t), "docs/images/grafana.png")
+	picture := filepath.Join(testbuild.MustRoot(t), "docs/images/grafana.png")
 	if *update {
 		takePicture(t, picture)
 	}

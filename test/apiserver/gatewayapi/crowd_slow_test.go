@@ -21,6 +21,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -38,7 +39,7 @@ spec:
 // of them out. The Gateway may watch the cluster, so there is one ClusterRoleBinding, which goes with the wish.
 func TestCrowd(t *testing.T) {
 	const many = 1010
-	root := testenv.MustRoot(t)
+	root := testbuild.MustRoot(t)
 	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(root, "artifacts", "rbac"), "-f", filepath.Join(root, "artifacts", "cluster-watch"))
 	server.InstallGatewayAPI(t)
 	operator := startOperator(t, "-cluster-watch-namespaces=crowd", "-leader-elect-name=crowd")

@@ -21,6 +21,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/plugintest"
 	"gateway/internal/source/gatewayapi"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -135,7 +136,7 @@ func testOtherClass(t *testing.T, api routesclient.Interface) {
 // testPlugin asks the plugin about the route of another namespace.
 func testPlugin(t *testing.T, port int32) {
 	t.Helper()
-	plugin := filepath.Join(plugintest.Build(t, testenv.MustRoot(t)), "kubectl-gateway")
+	plugin := filepath.Join(plugintest.Build(t, testbuild.MustRoot(t)), "kubectl-gateway")
 	url := fmt.Sprintf("http://shop.example.com:%d/moved", port)
 	out := testenv.Run(t, ".", nil, plugin, "explain", "shop", url, "-n", infra, "--kubeconfig", server.Kubeconfig)
 	if want := "100% to Service team/api port 80, ready: "; !strings.Contains(out, want) {

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -26,7 +27,7 @@ const (
 // after a restart.
 func TestManyIngresses(t *testing.T) {
 	server.InstallGatewayAPI(t)
-	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "ingress"))
+	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "ingress"))
 	apply(t, ingressClass)
 	defer server.Kubectl(t, "delete", "gatewayclass", "gateway")
 	var documents []string

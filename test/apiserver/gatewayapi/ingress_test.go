@@ -25,6 +25,7 @@ import (
 
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/plugintest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -71,7 +72,7 @@ spec:
 // TestIngress: an Ingress of our class is served. What is made of it follows it, and goes with it.
 func TestIngress(t *testing.T) {
 	server.InstallGatewayAPI(t)
-	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "ingress"))
+	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "ingress"))
 	apply(t, ingressClass)
 	api := routesClient(t)
 	defer server.Kubectl(t, "delete", "gatewayclass", "gateway")
@@ -221,7 +222,7 @@ spec:
 // testAdopted: what was made of the Ingresses of a class stays without them, and is as it was.
 func testAdopted(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
-	plugin := filepath.Join(plugintest.Build(t, testenv.MustRoot(t)), "kubectl-gateway")
+	plugin := filepath.Join(plugintest.Build(t, testbuild.MustRoot(t)), "kubectl-gateway")
 	before, err := api.GatewayV1().Gateways(gateways).Get(t.Context(), "gateway", metav1.GetOptions{})
 	must(t, err)
 	out := testenv.Run(t, ".", nil, plugin, "adopt", "gateway", "--kubeconfig", server.Kubeconfig)

@@ -55,7 +55,7 @@ func routesClient(t *testing.T) routesclient.Interface {
 // startOperator starts the operator with its permissions, and flags.
 func startOperator(t *testing.T, flags ...string) *testenv.Program {
 	t.Helper()
-	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "rbac"))
+	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "rbac"))
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/plugintest"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -33,7 +34,7 @@ func TestTutorial(t *testing.T) {
 	createNamespace(t, "shop", nil)
 	createService(t, "shop", "echo-v1")
 	createService(t, "shop", "echo-v2")
-	root, dir, port := testenv.MustRoot(t), t.TempDir(), haproxytest.FreePort(t)
+	root, dir, port := testbuild.MustRoot(t), t.TempDir(), haproxytest.FreePort(t)
 	const examples = "artifacts/gateway-api"
 	must(t, os.CopyFS(filepath.Join(dir, examples), os.DirFS(filepath.Join(root, examples))))
 	replaceIn(t, filepath.Join(dir, examples, "beside.yaml"), "port: 80", fmt.Sprintf("port: %d", port))

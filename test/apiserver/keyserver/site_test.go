@@ -129,7 +129,7 @@ var listening = regexp.MustCompile(`Answering pods at 127\.0\.0\.1:(\d+)`)
 func startKeyServer(t *testing.T, namespaces ...string) *keyServer {
 	t.Helper()
 	for _, directory := range []string{"rbac/namespace.yaml", "key-server"} {
-		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", directory))
+		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", directory))
 	}
 	account, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-key-server",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})

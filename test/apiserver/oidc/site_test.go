@@ -77,7 +77,7 @@ var block = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 func (s *site) apply() (*appv1.Gateway, corev1.Container) {
 	s.t.Helper()
 	s.makeNamespace()
-	page, err := os.ReadFile(filepath.Join(testenv.MustRoot(s.t), "docs", "how-to", "oidc.md"))
+	page, err := os.ReadFile(filepath.Join(testbuild.MustRoot(s.t), "docs", "how-to", "oidc.md"))
 	must(s.t, err)
 	assets, err := testenv.Assets()
 	must(s.t, err)
@@ -136,7 +136,7 @@ func (s *site) startProvider() {
 // there again: when a session is a second old.
 func (s *site) startProxy(container corev1.Container) {
 	s.t.Helper()
-	root := testenv.MustRoot(s.t)
+	root := testbuild.MustRoot(s.t)
 	_, version, _ := strings.Cut(container.Image, ":")
 	module, err := os.ReadFile(filepath.Join(root, "hack", "oauth2-proxy", "go.mod"))
 	must(s.t, err)

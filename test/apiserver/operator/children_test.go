@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -139,7 +140,7 @@ func TestUnreadyPodsCanBeEvicted(t *testing.T) {
 	const namespace, name = "evicted", "crashing"
 	startOperator(t, namespace)
 	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
-	server.Kubectl(t, "apply", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "operator", "pod_disruption_budget.yaml"))
+	server.Kubectl(t, "apply", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "operator", "pod_disruption_budget.yaml"))
 	getChild(t, namespace, name, "PodDisruptionBudget")
 	getChild(t, namespace, name, "Deployment")
 	deployment, err := server.Kube.AppsV1().Deployments(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{})

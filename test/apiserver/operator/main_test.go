@@ -82,7 +82,7 @@ func (o *operator) leads(context.Context) error {
 // artifacts/rbac.
 func operatorKubeconfig(t *testing.T) string {
 	t.Helper()
-	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "rbac"))
+	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "rbac"))
 	return tokenKubeconfig(t, operatorNamespace, operatorName)
 }
 

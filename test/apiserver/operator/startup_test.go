@@ -82,7 +82,7 @@ func TestAbsentServer(t *testing.T) {
 
 // TestNoCRD is not parallel to the other tests: it takes the CRD away from the server, and installs it again.
 func TestNoCRD(t *testing.T) {
-	crd := filepath.Join(testenv.MustRoot(t), "artifacts", "crd")
+	crd := filepath.Join(testbuild.MustRoot(t), "artifacts", "crd")
 	server.DeleteCRDs(t, "-f", crd)
 	gone := func(ctx context.Context) error {
 		_, err := server.App.AppV1().Gateways("default").List(ctx, metav1.ListOptions{})

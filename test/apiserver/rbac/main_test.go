@@ -16,6 +16,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/resources"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -42,7 +43,7 @@ func must(t *testing.T, err error) {
 // installOperator makes the operator's ServiceAccount and gives it its permissions.
 func installOperator(t *testing.T) {
 	t.Helper()
-	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "rbac"))
+	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "rbac"))
 }
 
 func newNamespace(t *testing.T, name string) {

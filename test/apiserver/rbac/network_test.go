@@ -14,7 +14,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/resources"
-	"gateway/test/internal/testenv"
+	"gateway/internal/testbuild"
 )
 
 // metricsLabel is on namespaces that may read metrics.
@@ -50,7 +50,7 @@ func TestNetworkPolicyOfOperator(t *testing.T) {
 	apply(t, "operator.yaml")
 	policy, err := server.Kube.NetworkingV1().NetworkPolicies(operatorNamespace).Get(t.Context(), operatorName, metav1.GetOptions{})
 	must(t, err)
-	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "artifacts", "operator", "deployment.yaml"))
+	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "operator", "deployment.yaml"))
 	must(t, err)
 	var deployment k8sappsv1.Deployment
 	must(t, yaml.Unmarshal(content, &deployment))
@@ -70,7 +70,7 @@ func TestNetworkPolicyOfOperator(t *testing.T) {
 
 func apply(t *testing.T, file string, arguments ...string) {
 	t.Helper()
-	path := filepath.Join(testenv.MustRoot(t), "artifacts", "network-policies", file)
+	path := filepath.Join(testbuild.MustRoot(t), "artifacts", "network-policies", file)
 	server.Kubectl(t, append([]string{"apply", "--server-side", "-f", path}, arguments...)...)
 }
 

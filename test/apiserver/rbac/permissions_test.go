@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -164,7 +165,7 @@ var (
 // documented are the permissions in the tables of docs/maintainers/permissions.md.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs", "maintainers", "permissions.md"))
+	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "docs", "maintainers", "permissions.md"))
 	must(t, err)
 	all := map[string]bool{}
 	for _, found := range table.FindAllStringSubmatch(string(content), -1) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -86,7 +87,7 @@ crds: false
 
 // TestChartOptions: what is optional in artifacts is a value of the chart.
 func TestChartOptions(t *testing.T) {
-	root := testenv.MustRoot(t)
+	root := testbuild.MustRoot(t)
 	chart := filepath.Join(testenv.MakeRelease(t, version), "chart/gateway")
 	without := render(t, chart)
 	for value, files := range map[string][]string{
@@ -105,7 +106,7 @@ func TestChartOptions(t *testing.T) {
 func TestValuesAreDocumented(t *testing.T) {
 	var values map[string]any
 	must(t, yaml.Unmarshal([]byte(read(t, testenv.MakeRelease(t, version), "chart/gateway/values.yaml")), &values))
-	docs := read(t, testenv.MustRoot(t), "docs/how-to/install.md")
+	docs := read(t, testbuild.MustRoot(t), "docs/how-to/install.md")
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !strings.Contains(docs, "`"+name) {
 			t.Errorf("docs/how-to/install.md says nothing of the value %s", name)

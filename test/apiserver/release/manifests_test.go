@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -41,7 +42,7 @@ func text(t *testing.T, object map[string]any) string {
 
 // TestEverythingIsInstalled: whatever make deploy applies is in the kustomization, and so in all that is made of it.
 func TestEverythingIsInstalled(t *testing.T) {
-	artifacts := filepath.Join(testenv.MustRoot(t), "artifacts")
+	artifacts := filepath.Join(testbuild.MustRoot(t), "artifacts")
 	kustomization := read(t, artifacts, "kustomization.yaml")
 	for _, dir := range []string{"crd", "rbac", "operator"} {
 		paths, err := filepath.Glob(filepath.Join(artifacts, dir, "*.yaml"))
@@ -74,7 +75,7 @@ func TestInstall(t *testing.T) {
 
 // TestKustomization is about the base in the repository: kubectl apply -k artifacts.
 func TestKustomization(t *testing.T) {
-	root := testenv.MustRoot(t)
+	root := testbuild.MustRoot(t)
 	dir := testenv.MakeRelease(t, version)
 	install := strings.ReplaceAll(read(t, dir, "install.yaml"), "registry.example.com/gateway:"+version, "gateway:dev")
 	expectSame(t, objects(t, server.Kubectl(t, "kustomize", filepath.Join(root, "artifacts"))), objects(t, install))

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -27,7 +28,7 @@ func useCluster(t *testing.T, kubeconfig string) (string, bool) {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), "bash", "-c", `. hack/lib.sh; use_cluster TEST_KUBECONFIG && echo "use $KUBECONFIG"`)
-	command.Dir = testenv.MustRoot(t)
+	command.Dir = testbuild.MustRoot(t)
 	command.Env = append(os.Environ(), "PATH="+assets+":"+os.Getenv("PATH"), "TEST_KUBECONFIG="+kubeconfig, "KUBECONFIG=/nobody/asked")
 	output, err := command.CombinedOutput()
 	return string(output), err == nil

@@ -27,6 +27,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/proxypod"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -138,14 +139,14 @@ func startSite(t *testing.T) *site {
 // startOperator starts the operator with its permissions. Secrets come from a key server, so the pods mount none.
 func startOperator(t *testing.T) *testenv.Program {
 	t.Helper()
-	root := testenv.MustRoot(t)
+	root := testbuild.MustRoot(t)
 	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(root, "artifacts", "rbac"))
 	authority := filepath.Join(t.TempDir(), "ca.crt")
 	must(t, os.WriteFile(authority, certtest.NewAuthority(t).PEM, 0o600))
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{})
 	must(t, err)
-	return testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.TokenKubeconfig(t, token.Status.Token), "-logtostderr",
+	return testenv.Start(t, nil, testbuild.Program(t, "."), "-kubeconfig="+server.TokenKubeconfig(t, token.Status.Token), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system", "-key-server=keys.gateway-system:443", "-key-server-ca="+authority)
 }
 
@@ -180,7 +181,7 @@ func startProxy(t *testing.T) (*haproxytest.Instance, *testenv.Program) {
 		return err
 	})
 	pod, paths := server.NewPod(t, infra, "shared", "shared-pod"), haproxytest.NewPaths(t)
-	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "./cmd/gateway-agent"),
 		"-gateway=shared", "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {

@@ -41,8 +41,8 @@ func TestHostileTenant(t *testing.T) {
 	h := newHostile(t, s)
 	onboard := func(ctx context.Context) { s.onboard(ctx, t) }
 	template, memory, reloads, begin := s.template(t), s.memory(t), s.reloads(), time.Now()
-	// The API server takes CPU for any edits, which it has to itself in a cluster: so attacks and edits for another Gateway
-	// take turns, and whatever else the machine does, it does to both.
+	// The API server takes CPU for any edits, which it has to itself in a cluster: so attacks and edits for another
+	// Gateway take turns, and whatever else the machine does, it does to both.
 	var during, elsewhere []time.Duration
 	for range rounds {
 		elsewhere = append(elsewhere, s.during(t, min(*attack/3, 3*time.Minute)/rounds, append(h.editors("elsewhere"), h.send, onboard))...)

@@ -44,7 +44,7 @@ func startKeyServer(b *testing.B) *keyServer {
 	b.Helper()
 	server.InstallGatewayAPI(b)
 	for _, directory := range []string{"rbac/namespace.yaml", "key-server"} {
-		server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(b), "artifacts", directory))
+		server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(b), "artifacts", directory))
 	}
 	account, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(b.Context(), "gateway-key-server",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](36000)}}, metav1.CreateOptions{})

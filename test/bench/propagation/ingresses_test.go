@@ -16,6 +16,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -26,7 +27,7 @@ const quiet = 30 * time.Second
 // and an address, and until nothing is written any more. Each has a host of its own and a RouteFilter.
 func BenchmarkManyIngresses(b *testing.B) {
 	server.InstallGatewayAPI(b)
-	server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(b), "artifacts", "ingress"))
+	server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(b), "artifacts", "ingress"))
 	const namespaces, ingresses = 200, 2_500
 	b.Run(fmt.Sprintf("namespaces=%d/Ingresses=%d", namespaces, ingresses), func(b *testing.B) {
 		w := newWorld(b, "ingresses")

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/source/gatewayapi"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -247,7 +248,7 @@ func applyCRDs(b *testing.B, path string) {
 // peerDir returns the directory of the source of a peer.
 func peerDir(b *testing.B, peer, module string) string {
 	b.Helper()
-	dir := filepath.Join(testenv.MustRoot(b), "test", "bench", "peers", peer)
+	dir := filepath.Join(testbuild.MustRoot(b), "test", "bench", "peers", peer)
 	return strings.TrimSpace(testenv.Run(b, dir, []string{"GOWORK=off"}, "go", "list", "-m", "-f", "{{.Dir}}", module))
 }
 

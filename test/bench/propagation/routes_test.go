@@ -100,7 +100,7 @@ func newRoutesWorld(b *testing.B, s subject, routes int) *world {
 
 func (w *world) startOperator(b *testing.B, flags ...string) {
 	b.Helper()
-	server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(cmp.Or(w.build, testenv.MustRoot(b)), "artifacts", "rbac"))
+	server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(cmp.Or(w.build, testbuild.MustRoot(b)), "artifacts", "rbac"))
 	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(b.Context(), "gateway-operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](36000)}}, metav1.CreateOptions{})
 	must(b, err)

@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/source/gatewayapi"
+	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -114,7 +115,7 @@ func newShared(b *testing.B, build string, flags ...string) *shared {
 		w.build = peerProgram(build)
 		applyCRDs(b, filepath.Join(w.build, "artifacts", "crd"))
 	case "cluster-wide":
-		server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(b), "artifacts", "cluster-watch"))
+		server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(b), "artifacts", "cluster-watch"))
 		flags = append(flags, "-cluster-watch-namespaces="+w.namespace)
 	}
 	s.program(b, "./cmd/gateway-agent") // it is not built while the time is taken

@@ -18,8 +18,8 @@ func InThread(f func()) {
 	working.Wait()
 }
 
-// InNetwork runs a function, and the programs that it starts, within a network namespace. A socket stays in the one that
-// it was made in.
+// InNetwork runs a function, and the programs that it starts, within a network namespace. A socket stays in the one
+// that it was made in.
 func InNetwork(network *os.File, f func()) {
 	InThread(func() {
 		if err := unix.Setns(int(network.Fd()), unix.CLONE_NEWNET); err != nil {

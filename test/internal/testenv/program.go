@@ -11,18 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"gateway/internal/testbuild"
 )
-
-// Build is testbuild.Program.
-func (s *Server) Build(t testing.TB, pkg string) string { return testbuild.Program(t, pkg) }
-
-// BuildModule is testbuild.Program.
-func (s *Server) BuildModule(t testing.TB, dir string) string { return testbuild.Program(t, dir) }
-
-// MustRoot is the directory of the project's go.mod.
-func MustRoot(t testing.TB) string { return testbuild.MustRoot(t) }
 
 // Run runs a command in dir, with env added to the environment, and returns what it printed. Failure ends the test.
 func Run(t testing.TB, dir string, env []string, name string, args ...string) string {

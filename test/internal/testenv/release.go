@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"gateway/internal/testbuild"
 )
 
 // MakeRelease makes the files of a release that hack/release writes, with one archive of the plugin, and returns their
@@ -16,7 +18,7 @@ func MakeRelease(t testing.TB, version string) string {
 	if err := os.WriteFile(filepath.Join(dir, "kubectl-gateway-"+version+"-linux-amd64.tar.gz"), []byte("archive"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	Run(t, MustRoot(t), nil, "go", "run", "-trimpath", "./hack/release", "-version", version,
+	Run(t, testbuild.MustRoot(t), nil, "go", "run", "-trimpath", "./hack/release", "-version", version,
 		"-image", "registry.example.com/gateway", "-url", "https://example.com/releases", "-o", dir)
 	return dir
 }
@@ -26,7 +28,7 @@ func HelmCommand(t testing.TB, kubeconfig string, args ...string) *exec.Cmd {
 	t.Helper()
 	home := t.TempDir()
 	command := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=hack/helm/go.mod", "helm"}, args...)...)
-	command.Dir = MustRoot(t)
+	command.Dir = testbuild.MustRoot(t)
 	command.Env = append(os.Environ(), "GOWORK=off",
 		"KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	return command
