@@ -76,6 +76,8 @@ func BenchmarkEditOfFew(b *testing.B) {
 				var used time.Duration
 				for i := range b.N {
 					edit(f, i+1)
+					clear(f.later)
+					f.catchUpKind(ownKind("Gateway"))
 					f.catchUpKind(routeKind("Gateway"))
 					f.catchUpKind(routeKind("GRPCRoute"))
 					used += cputime.Of(func() { must(b, f.syncOnce(context.Background())) })
