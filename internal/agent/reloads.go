@@ -28,13 +28,16 @@ const (
 // reloadBudget bounds how often HAProxy is reloaded because of one namespace, as each reload takes CPU and memory of
 // all. What an edit needs is known once it was taken in. So a namespace that has caused too many reloads waits with all
 // its edits, as if its watches were slower. One that has caused any lately is taken in by itself, so that no other is
-// charged for it.
+// charged for it. Where it is not known which of several namespaces has caused a reload, one is charged for it only
+// if it causes the next one, and each is taken in by itself for a while.
 type reloadBudget struct {
 	// owner is the namespace of the Gateway, which has no bound.
 	owner string
 	clock clock.PassiveClock
 	// limits are those of namespaces that have caused reloads lately.
 	limits map[string]*rate.Limiter
+	// suspects are namespaces of which one has caused a reload, and until when they are taken in by themselves.
+	suspects map[string]time.Time
 	// charged is the LoadHash of what a reload that is due was charged for; "": none is due.
 	charged string
 
@@ -49,7 +52,7 @@ type reloadBudget struct {
 }
 
 func newReloadBudget(owner string) *reloadBudget {
-	b := &reloadBudget{owner: owner, clock: clock.RealClock{}, limits: map[string]*rate.Limiter{}}
+	b := &reloadBudget{owner: owner, clock: clock.RealClock{}, limits: map[string]*rate.Limiter{}, suspects: map[string]time.Time{}}
 	b.begin(func() bool { return false })
 	return b
 }
@@ -60,11 +63,13 @@ func (b *reloadBudget) begin(crowded func() bool) {
 	b.taken, b.alone, b.postponed, b.waiting = map[string]bool{}, "", false, map[string]bool{}
 	now := b.clock.Now()
 	maps.DeleteFunc(b.limits, func(_ string, limit *rate.Limiter) bool { return limit.TokensAt(now) >= reloadBurst })
+	maps.DeleteFunc(b.suspects, func(_ string, until time.Time) bool { return !now.Before(until) })
 }
 
 // take reports whether changes of a namespace are taken in now.
 func (b *reloadBudget) take(namespace string) bool {
 	limit := b.limits[namespace]
+	byItself := limit != nil || !b.suspects[namespace].IsZero()
 	switch {
 	case b.taken[namespace]:
 		return true
@@ -73,19 +78,19 @@ func (b *reloadBudget) take(namespace string) bool {
 	case limit != nil && limit.TokensAt(b.clock.Now()) < 1:
 		b.waiting[namespace] = true
 		return false
-	case b.alone != "" || limit != nil && len(b.taken) > 0:
+	case b.alone != "" || byItself && len(b.taken) > 0:
 		b.postponed = true
 		return false
-	case limit != nil && b.crowded():
+	case byItself && b.crowded():
 		return false
-	case limit != nil:
+	case byItself:
 		b.alone = namespace
 	}
 	b.taken[namespace] = true
 	return true
 }
 
-// charge charges the namespaces whose changes were taken in for a reload that is due because of them. loadHash is that
+// charge charges the namespace whose changes were taken in for a reload that is due because of them. loadHash is that
 // of what is to be loaded; "": none is due.
 func (b *reloadBudget) charge(loadHash string) {
 	isNew := loadHash != "" && loadHash != b.charged
@@ -97,11 +102,19 @@ func (b *reloadBudget) charge(loadHash string) {
 		if namespace == b.owner {
 			continue
 		}
+		if len(b.taken) > 1 {
+			b.suspects[namespace] = b.clock.Now().Add(reloadInterval)
+			continue
+		}
 		if b.limits[namespace] == nil {
 			b.limits[namespace] = rate.NewLimiter(rate.Every(reloadInterval), reloadBurst)
 		}
-		limit := b.limits[namespace]
-		limit.ReserveN(b.clock.Now(), 1)
+		limit, count := b.limits[namespace], 1
+		if !b.suspects[namespace].IsZero() {
+			delete(b.suspects, namespace)
+			count = 2
+		}
+		limit.ReserveN(b.clock.Now(), count)
 		if limit.TokensAt(b.clock.Now()) < 1 {
 			logging.Infof("HAProxy was reloaded so often because of namespace %s that its next edits wait for %s", namespace, reloadInterval)
 		}

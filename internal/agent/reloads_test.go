@@ -128,16 +128,15 @@ func (r *sharedRig) expectWaits(what string, want ...string) {
 	}
 }
 
-// TestReloadBudget: who caused a reload lately comes by itself, waits while reloads are spaced out, and is charged for
-// each that is due. Nobody is charged for an edit that takes none, or for waiting.
-func TestReloadBudget(t *testing.T) {
-	t.Parallel()
-	clock, crowded := clocktesting.NewFakeClock(time.Now()), false
+// newTestBudget returns a budget, its clock, and what takes in edits and charges for a reload that is due.
+func newTestBudget(t *testing.T, crowded *bool) (*reloadBudget, *clocktesting.FakeClock, func(what, due, want string, namespaces ...string)) {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(time.Now())
 	b := newReloadBudget("infra")
 	b.clock = clock
-	pass := func(what, due, want string, namespaces ...string) {
+	return b, clock, func(what, due, want string, namespaces ...string) {
 		t.Helper()
-		b.begin(func() bool { return crowded })
+		b.begin(func() bool { return *crowded })
 		got := ""
 		for _, namespace := range namespaces {
 			if b.take(namespace) {
@@ -148,6 +147,33 @@ func TestReloadBudget(t *testing.T) {
 			t.Errorf("%s: %q are taken in, want %q", what, got, want)
 		}
 	}
+}
+
+// TestSharedReload: where several namespaces may have caused a reload, only one that causes the next one, too, is
+// charged, for both.
+func TestSharedReload(t *testing.T) {
+	t.Parallel()
+	b, clock, pass := newTestBudget(t, new(bool))
+	pass("a reload that any may have caused", "1", "red blue infra ", "red", "blue", "infra")
+	if len(b.limits) > 0 {
+		t.Errorf("%v are charged", b.limits)
+	}
+	pass("one of them", "1", "red ", "red", "blue")
+	pass("the other one", "1", "blue ", "blue", "infra")
+	pass("one causes the next one, too", "2", "red ", "red")
+	if left := b.limits["red"].TokensAt(clock.Now()); len(b.limits) > 1 || left != reloadBurst-2 {
+		t.Errorf("%v are charged, and %v is left", b.limits, left)
+	}
+	clock.Step(2 * reloadInterval)
+	pass("a while later", "2", "red blue infra ", "red", "blue", "infra")
+}
+
+// TestReloadBudget: who caused a reload lately comes by itself, waits while reloads are spaced out, and is charged for
+// each that is due. Nobody is charged for an edit that takes none, or for waiting.
+func TestReloadBudget(t *testing.T) {
+	t.Parallel()
+	crowded := false
+	b, clock, pass := newTestBudget(t, &crowded)
 	pass("at first", "", "red blue infra ", "red", "blue", "infra")
 	pass("the first reload", "1", "red ", "red")
 	for range 2 * reloadBurst {
