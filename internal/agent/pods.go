@@ -12,11 +12,15 @@ import (
 )
 
 // serveHAProxy accepts the connections of HAProxy: those to its peers, and those with what it writes about requests, to
-// be measured, and about sampled ones.
+// be measured, about sampled ones, and about those of watched routes.
 func (a *Agent) serveHAProxy(ctx context.Context) error {
-	for path, serve := range map[string]func(context.Context, net.Listener){
+	all := map[string]func(context.Context, net.Listener){
 		a.options.Paths.PodsSocket(): a.relay.Serve, a.options.Paths.RequestsSocket(): requests.Serve, a.options.Paths.TracesSocket(): a.tracer.Serve,
-	} {
+	}
+	if a.traces != nil {
+		all[a.options.Paths.WatchedSocket()] = a.traces.serve
+	}
+	for path, serve := range all {
 		listener, err := unixsocket.Listen(path)
 		if err != nil {
 			return err

@@ -3,6 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,8 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/runtime"
 	"gateway/internal/logging"
 	"gateway/internal/proxyconfig"
+	"gateway/internal/ring"
 	"gateway/internal/routetrace"
 	"gateway/internal/routing"
 )
@@ -33,11 +39,32 @@ type routeTraces struct {
 	underWay func(ctx context.Context, age time.Duration) ([]proxyconfig.Request, error)
 	wake     chan struct{}
 
+	// watch has HAProxy hand over the lines of the access log about these routes, and of no others.
+	watch func(ctx context.Context, routes []ir.MapEntry) error
+
 	mu sync.Mutex
 	// table is what HAProxy runs; nil: it is not known yet.
 	table *routing.Table
-	// asked are questions without an answer.
-	asked map[tracedRoute]routetrace.Question
+	// asked are questions that are open, by what the access log calls the route.
+	asked map[string]*routeQuestion
+	// watching says that HAProxy may watch routes.
+	watching bool
+}
+
+// routeQuestion is a question of a route.
+type routeQuestion struct {
+	routetrace.Question
+	route tracedRoute
+	// ended are lines to be told. taken is how many fit the question, and looked how many were compared with it.
+	ended         []json.RawMessage
+	taken, looked int
+	// told says that there was an answer.
+	told bool
+}
+
+// isOver reports whether nothing is to be added to what the question has got.
+func (q *routeQuestion) isOver() bool {
+	return q.Next == 0 || q.taken == q.Next || q.looked == routetrace.MaxLooked
 }
 
 // tracedRoute is a route that has a question.
@@ -58,7 +85,10 @@ func (r tracedRoute) logName() string {
 func newRouteTraces(options Options, h *configHandler) *routeTraces {
 	return &routeTraces{
 		own: options.Namespace, pod: options.Pod, core: options.Core, underWay: h.underWay,
-		wake: make(chan struct{}, 1), asked: map[tracedRoute]routetrace.Question{},
+		watch: func(ctx context.Context, routes []ir.MapEntry) error {
+			return h.worker.ReplaceMap(ctx, ir.WatchedMap, routes)
+		},
+		wake: make(chan struct{}, 1), asked: map[string]*routeQuestion{}, watching: true, // by an agent before this one
 	}
 }
 
@@ -77,7 +107,8 @@ func (t *routeTraces) note(before, now metav1.Object) {
 		return
 	}
 	value := now.GetAnnotations()[routetrace.Annotation]
-	if value == "" || before != nil && before.GetUID() == now.GetUID() && before.GetAnnotations()[routetrace.Annotation] == value {
+	had := before != nil && before.GetUID() == now.GetUID() && before.GetAnnotations()[routetrace.Annotation] != ""
+	if value == "" && !had || had && before.GetAnnotations()[routetrace.Annotation] == value {
 		return
 	}
 	route := tracedRoute{NamespacedName: types.NamespacedName{Namespace: now.GetNamespace(), Name: now.GetName()}, uid: now.GetUID()}
@@ -90,19 +121,20 @@ func (t *routeTraces) note(before, now metav1.Object) {
 		return
 	}
 	question, err := routetrace.Parse(value)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.asked, route.logName()) // nobody waits for an answer to the one before
 	if err != nil || !question.Counts(time.Now()) {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	count := 0
-	for other := range t.asked {
-		if other.Namespace == route.Namespace {
+	for _, other := range t.asked {
+		if other.route.Namespace == route.Namespace {
 			count++
 		}
 	}
-	if _, ok := t.asked[route]; ok || count < tracedOfNamespace {
-		t.asked[route] = question
+	if count < tracedOfNamespace {
+		t.asked[route.logName()] = &routeQuestion{Question: question, route: route}
 		t.wakeUp()
 	}
 }
@@ -129,6 +161,7 @@ func (t *routeTraces) wakeUp() {
 
 // run answers until ctx ends.
 func (t *routeTraces) run(ctx context.Context) {
+	t.wakeUp()
 	for {
 		select {
 		case <-ctx.Done():
@@ -147,51 +180,130 @@ func (t *routeTraces) run(ctx context.Context) {
 // answerAll answers a question of each namespace, by asking HAProxy once.
 func (t *routeTraces) answerAll(ctx context.Context) {
 	now := time.Now()
-	table, asked := t.next(now)
-	if len(asked) == 0 {
-		return
-	}
-	all, err := t.underWay(ctx, 0)
-	if err != nil {
-		logging.Warningf("The requests of routes are not told: %v", err)
-		return
-	}
-	for route, question := range asked {
-		old := []routetrace.Request{}
-		for _, request := range routetrace.Of(*table, route.Namespace, t.own, route.logName(), all) {
-			if now.Sub(request.Started) >= time.Duration(question.OlderSeconds)*time.Second {
-				old = append(old, request)
-			}
+	t.watchRoutes(ctx, now)
+	table, answers := t.next(now)
+	var all []proxyconfig.Request
+	var failure error
+	if slices.ContainsFunc(answers, func(a answerTo) bool { return a.question.Next == 0 }) {
+		if all, failure = t.underWay(ctx, 0); failure != nil {
+			logging.Warningf("The requests of routes are not told: %v", failure)
 		}
-		count := min(len(old), routetrace.MaxRequests)
-		answer := routetrace.Answer{ID: question.ID, Pod: t.pod, Requests: old[:count], More: len(old) - count}
-		if err := t.send(ctx, route, answer); err != nil {
-			logging.Warningf("The requests of %s %s are not told: %v", route.kind, route, err)
+	}
+	for _, a := range answers {
+		switch {
+		case a.question.Next > 0:
+		case failure != nil:
+			continue
+		default:
+			a.Requests, a.More = oldEnough(routetrace.Of(*table, a.route.Namespace, t.own, a.route.logName(), all), a.question.OlderSeconds, now)
+		}
+		if err := t.send(ctx, a.route, a.Answer); err != nil {
+			logging.Warningf("The requests of %s %s are not told: %v", a.route.kind, a.route, err)
 		}
 	}
 }
 
-// next takes a question of each namespace, if routes of the Gateway have some.
-func (t *routeTraces) next(now time.Time) (*routing.Table, map[tracedRoute]routetrace.Question) {
+// oldEnough returns as many requests as an answer has that are as old as was asked for, and how many more there are.
+func oldEnough(all []routetrace.Request, seconds int32, now time.Time) (first []routetrace.Request, more int) {
+	first = []routetrace.Request{}
+	for _, request := range all {
+		switch {
+		case now.Sub(request.Started) < time.Duration(seconds)*time.Second:
+		case len(first) == routetrace.MaxRequests:
+			more++
+		default:
+			first = append(first, request)
+		}
+	}
+	return first, more
+}
+
+// answerTo is what a route is told.
+type answerTo struct {
+	routetrace.Answer
+	route    tracedRoute
+	question routetrace.Question
+}
+
+// next returns an answer for each namespace that has something to be told, if routes of the Gateway have questions.
+func (t *routeTraces) next(now time.Time) (table *routing.Table, answers []answerTo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.table == nil {
 		return nil, nil
 	}
-	asked, has := map[tracedRoute]routetrace.Question{}, map[string]bool{}
-	for route, question := range t.asked {
+	has := map[string]bool{}
+	for name, q := range t.asked {
 		switch {
-		case !question.Counts(now) || !routetrace.Has(*t.table, route.logName()): // it is of another Gateway
-			delete(t.asked, route)
-		case !has[route.Namespace]:
-			has[route.Namespace], asked[route] = true, question
-			delete(t.asked, route)
+		case !q.Counts(now) || !routetrace.Has(*t.table, name): // it is of another Gateway
+			delete(t.asked, name)
+		case has[q.route.Namespace] || q.told && len(q.ended) == 0 && !q.isOver():
+		default:
+			has[q.route.Namespace] = true
+			a := answerTo{Answer: routetrace.Answer{ID: q.ID, Pod: t.pod, Ended: q.ended}, route: q.route, question: q.Question}
+			if q.told, q.ended = true, nil; q.isOver() {
+				a.Looked = q.looked
+				delete(t.asked, name)
+			}
+			answers = append(answers, a)
 		}
 	}
-	if len(t.asked) > 0 {
+	if len(t.asked) > 0 || t.watching {
 		t.wakeUp()
 	}
-	return t.table, asked
+	return t.table, answers
+}
+
+// watchRoutes has HAProxy watch the routes with questions for the next requests. It is told each time: it forgets that
+// with a reload. Where it watches none, and is to watch none, it is not told.
+func (t *routeTraces) watchRoutes(ctx context.Context, now time.Time) {
+	t.mu.Lock()
+	var routes []ir.MapEntry
+	for name, q := range t.asked {
+		if !q.isOver() && q.Counts(now) && t.table != nil && routetrace.Has(*t.table, name) {
+			routes = append(routes, ir.MapEntry{Key: name, Value: "1"})
+		}
+	}
+	isNeeded := t.watching || len(routes) > 0
+	t.mu.Unlock()
+	if !isNeeded {
+		return
+	}
+	err := t.watch(ctx, routes)
+	if err != nil && len(routes) > 0 {
+		logging.Warningf("The next requests of routes are not told: %v", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watching = len(routes) > 0 || err != nil && !errors.Is(err, runtime.ErrNoMap)
+}
+
+// serve takes in the lines that HAProxy's workers hand over, until ctx ends.
+func (t *routeTraces) serve(ctx context.Context, listener net.Listener) {
+	ring.Serve(ctx, listener, "next requests of routes", func() func([]byte) { return t.take })
+}
+
+// take takes in a line about a request that has ended.
+func (t *routeTraces) take(text []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.asked) == 0 {
+		return
+	}
+	var line routetrace.Line
+	if json.Unmarshal(text, &line) != nil { // HAProxy's own words about itself
+		return
+	}
+	q := t.asked[line.Route]
+	if q == nil || q.isOver() {
+		return
+	}
+	if q.looked++; !q.Takes(line) {
+		return
+	}
+	if ended, err := routetrace.Ended(text, line, q.route.Namespace, t.own); err == nil {
+		q.taken, q.ended = q.taken+1, append(q.ended, ended)
+	}
 }
 
 // send makes an Event of a route.

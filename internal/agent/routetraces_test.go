@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/haproxy/filters"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/routetrace"
@@ -42,6 +45,7 @@ func newTracesRig(t *testing.T) *tracesRig {
 		return false, nil, nil
 	})
 	r.routeTraces = newRouteTraces(Options{Namespace: "infra", Pod: podName, Core: r.core}, &configHandler{})
+	r.watch = func(context.Context, []ir.MapEntry) error { return nil }
 	r.underWay = func(context.Context, time.Duration) ([]proxyconfig.Request, error) {
 		r.asked++
 		var all []proxyconfig.Request
@@ -97,6 +101,16 @@ func (r *tracesRig) answers() []string {
 		var paths []string
 		for _, request := range answer.Requests {
 			paths = append(paths, request.Path)
+		}
+		for _, text := range answer.Ended {
+			var line routetrace.Line
+			if err := json.Unmarshal(text, &line); err != nil {
+				r.t.Error(err)
+			}
+			paths = append(paths, line.Path)
+		}
+		if answer.Looked == routetrace.MaxLooked {
+			paths = append(paths, fmt.Sprint("looked at ", answer.Looked))
 		}
 		all = append(all, fmt.Sprintf("%s/%s %s %s", event.Namespace, event.InvolvedObject.Name, answer.ID, strings.Join(paths, " ")))
 		if err := r.core.CoreV1().Events(event.Namespace).Delete(r.t.Context(), event.Name, metav1.DeleteOptions{}); err != nil {
@@ -166,5 +180,116 @@ func TestQuestionsAreSeen(t *testing.T) {
 	r.put(route)
 	if !slices.Equal(got, []string{want}) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// logLine is what HAProxy hands over about a request.
+func logLine(route, path, backend string) []byte {
+	return fmt.Appendf(nil, `{"client":"192.0.2.1","host":"a.example.com","path":%q,"route":%q,"backend":%q,"server":"10.0.0.1_8080"}`, path, route, backend)
+}
+
+// TestNextRequestsOfRoutes: HAProxy watches a route while somebody waits for its next requests, and no longer. The
+// namespace is told those that are wanted, and nobody is told of others'.
+func TestNextRequestsOfRoutes(t *testing.T) {
+	r := newTracesRig(t)
+	r.update(r.newTable())
+	var watched []string
+	calls := 0
+	r.watch = func(_ context.Context, routes []ir.MapEntry) error {
+		watched, calls = nil, calls+1
+		for _, route := range routes {
+			watched = append(watched, route.Key)
+		}
+		return nil
+	}
+	expect := func(what string, answers, watches []string) {
+		t.Helper()
+		if got := r.answers(); !slices.Equal(got, answers) || !slices.Equal(watched, watches) {
+			t.Errorf("%s: the answers are %q, want %q, and %q are watched, want %q", what, got, answers, watched, watches)
+		}
+	}
+	ask := func(route, id string, next int, wanted routetrace.Wanted) *gatewayv1.HTTPRoute {
+		question := newQuestion("team-a", route, id, time.Minute, 0)
+		value, _ := json.Marshal(routetrace.Question{ID: id, Until: time.Now().Add(time.Minute), Next: next, Wanted: wanted})
+		question.Annotations[routetrace.Annotation] = string(value)
+		r.note(nil, question)
+		return question
+	}
+	expect("what an agent before this one may have left", nil, nil)
+	if expect("no question", nil, nil); calls != 1 {
+		t.Errorf("HAProxy was told %d times that no route is watched", calls)
+	}
+	ask("web", "1", 2, routetrace.Wanted{Path: "/cart"})
+	web := []string{"team-a/web"}
+	expect("a question", []string{"team-a/web 1 "}, web)
+	expect("no request", nil, web)
+	r.take(logLine("team-a/web", "/cart/1", "team-a_web_80"))
+	r.take(logLine("team-a/web", "/other", "team-a_web_80"))
+	r.take(logLine("team-a/more", "/cart/2", "team-a_web_80"))
+	r.take(logLine("team-b/web", "/cart/3", "team-b_web_80"))
+	r.take([]byte("Proxy 80 stopped"))
+	expect("a request", []string{"team-a/web 1 /cart/1"}, web)
+	r.take(logLine("team-a/web", "/cart/4", "team-a_web_80"))
+	r.take(logLine("team-a/web", "/cart/5", "team-a_web_80"))
+	expect("as many as were asked for", []string{"team-a/web 1 /cart/4"}, nil)
+	expect("then", nil, nil)
+	if len(r.routeTraces.asked) > 0 {
+		t.Errorf("%v wait", r.routeTraces.asked)
+	}
+
+	question := ask("web", "2", 1, routetrace.Wanted{Path: "/none"})
+	expect("another question", []string{"team-a/web 2 "}, web)
+	answered := question.DeepCopy()
+	answered.Annotations = nil
+	r.note(question, answered)
+	expect("nobody waits any more", nil, nil)
+
+	ask("web", "3", 1, routetrace.Wanted{Path: "/none"})
+	for range 2 * routetrace.MaxLooked {
+		r.take(logLine("team-a/web", "/cart", "team-a_web_80"))
+	}
+	expect("a busy route", []string{fmt.Sprint("team-a/web 3 looked at ", routetrace.MaxLooked)}, nil)
+	ask("other", "4", 1, routetrace.Wanted{})
+	expect("a route of another Gateway", nil, nil)
+}
+
+// TestWatchedRoutes: the agent gets the lines of a route that is watched, also after a reload, and of no other.
+func TestWatchedRoutes(t *testing.T) {
+	t.Parallel()
+	r, _ := serving(t)
+	traces := r.agent.traces
+	expect := func() {
+		t.Helper()
+		q := &routeQuestion{Question: routetrace.Question{ID: "1", Until: time.Now().Add(time.Minute), Next: routetrace.MaxRequests}, route: tracedRoute{kind: "HTTPRoute"}}
+		traces.mu.Lock()
+		traces.asked["api"] = q
+		traces.mu.Unlock()
+		r.eventually("requests are told", func() error {
+			traces.watchRoutes(t.Context(), time.Now())
+			r.expectStatus("/", http.StatusOK)
+			traces.mu.Lock()
+			defer traces.mu.Unlock()
+			if q.taken == 0 {
+				return errors.New("none is")
+			}
+			return nil
+		})
+	}
+	expect()
+	r.expectReport(r.edit(r.reloading("api", "other")), "")
+	expect()
+}
+
+// BenchmarkWatchedLine takes in a line about a request that nobody wants.
+func BenchmarkWatchedLine(b *testing.B) {
+	traces := newRouteTraces(Options{}, &configHandler{})
+	q := &routeQuestion{Question: routetrace.Question{Next: 1, Wanted: routetrace.Wanted{Path: "/none"}}}
+	traces.asked["team-a/web"] = q
+	line := []byte(`{"time":"2026-11-30T02:42:11.622Z","requestId":"57294b43-c436-4e91-95d8-d78b03b99f7e","client":"127.0.0.1","clientPort":52888,"port":"80","method":"GET","host":"web.example","path":"/cart",` +
+		`"userAgent":"curl/8.0","status":200,"bytesIn":58,"bytesOut":469,"msRequest":0,"msQueue":0,"msConnect":0,"msResponse":0,"msTotal":0,"route":"team-a/web","rule":"0","listener":"http",` +
+		`"backend":"team-a_web_80","filter":"-","server":"10.0.0.1_8080","retries":"0","termination":"--"}`)
+	for b.Loop() {
+		q.looked = 0
+		traces.take(line)
 	}
 }

@@ -1,6 +1,7 @@
-// Package routetrace lets a team see the requests of its own routes that are under way, without rights in the namespace
-// of the Gateway. An annotation of a route asks, and each agent answers by an Event in the namespace of the route. So
-// who may edit the route may ask, and who may read the namespace's Events reads the answer.
+// Package routetrace lets a team see the requests of its own routes, without rights in the namespace of the Gateway. An
+// annotation of a route asks for those that are under way, or for the next ones that end. Each agent answers by Events
+// in the namespace of the route. So who may edit the route may ask, and who may read the namespace's Events reads the
+// answers.
 package routetrace
 
 import (
@@ -23,14 +24,15 @@ const (
 	Annotation = appv1.GroupName + "/trace"
 	// Reason of an Event says that its message is an Answer.
 	Reason = "Trace"
-	// MaxTime is how long a question counts at most.
-	MaxTime = time.Minute
-	// MaxRequests bounds an answer, and maxPath the bytes of a path in it.
+	// MaxTime is how long a question counts at most, and maxSkew how far clocks of who asks may be ahead.
+	MaxTime, maxSkew = time.Minute, 10 * time.Second
+	// MaxRequests bounds an answer, maxText the bytes of a text in it, and maxQuestion those of a question.
 	MaxRequests = 20
-	maxPath     = 256
+	maxText     = 256
+	maxQuestion = 4096
 )
 
-// Question asks for the requests of a route that are under way.
+// Question asks for the requests of a route that are under way, or for the next ones.
 type Question struct {
 	// ID is that of the answers.
 	ID string `json:"id"`
@@ -38,6 +40,9 @@ type Question struct {
 	Until time.Time `json:"until"`
 	// OlderSeconds is the age from which a request counts.
 	OlderSeconds int32 `json:"olderSeconds,omitempty"`
+	// Next is how many requests that end are asked for, and Wanted which; 0: those under way are.
+	Next int `json:"next,omitempty"`
+	Wanted
 }
 
 // Answer is what a pod tells.
@@ -47,6 +52,10 @@ type Answer struct {
 	// Requests are the oldest ones, and More is how many others there are.
 	Requests []Request `json:"requests"`
 	More     int       `json:"more,omitempty"`
+	// Ended are lines of the access log, of requests that have ended since the answer before. Looked is how many requests
+	// the pod has compared with the question, once it compares no more.
+	Ended  []json.RawMessage `json:"ended,omitempty"`
+	Looked int               `json:"looked,omitempty"`
 }
 
 // Request is one that is under way.
@@ -64,15 +73,15 @@ func Parse(value string) (Question, error) {
 	if err := decoder.Decode(&q); err != nil {
 		return q, fmt.Errorf("failed to read it: %w", err)
 	}
-	if q.ID == "" || len(q.ID) > 64 || q.Until.IsZero() || q.OlderSeconds < 0 {
-		return q, errors.New("it has no id of up to 64 bytes, no time, or a negative age")
+	if len(value) > maxQuestion || q.ID == "" || len(q.ID) > 64 || q.Until.IsZero() || q.OlderSeconds < 0 || q.Next < 0 || q.Next > MaxRequests {
+		return q, errors.New("it is too long, has no id of up to 64 bytes, no time, a negative age, or asks for too many requests")
 	}
 	return q, nil
 }
 
 // Counts reports whether somebody waits for an answer.
 func (q Question) Counts(now time.Time) bool {
-	return now.Before(q.Until) && q.Until.Sub(now) <= MaxTime
+	return now.Before(q.Until) && q.Until.Sub(now) <= MaxTime+maxSkew
 }
 
 // Rules returns the rules that may have taken a request: by its port, path and method, by the host if it is known, and
@@ -129,7 +138,7 @@ func Of(table routing.Table, namespace, own, route string, all []proxyconfig.Req
 		}
 		isOfRoute := func(rule *routing.Rule) bool { return rule.LogName() == route }
 		if request.Backend != "" && slices.ContainsFunc(rules, isOfRoute) && !slices.ContainsFunc(rules, isOthers) {
-			request.Path = request.Path[:min(len(request.Path), maxPath)]
+			request.Path = request.Path[:min(len(request.Path), maxText)]
 			found = append(found, Request{request, Names(rules)})
 		}
 	}

@@ -1,8 +1,11 @@
 package routetrace_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,15 +85,62 @@ func TestOf(t *testing.T) {
 // TestParse: what is no question, or is of another time, gets no answer.
 func TestParse(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
-	for seconds, want := range map[int]bool{-1: false, 0: false, 1: true, 60: true, 61: false} {
+	for seconds, want := range map[int]bool{-1: false, 0: false, 1: true, 70: true, 71: false} {
 		q, err := routetrace.Parse(fmt.Sprintf(`{"id":"a","until":%q}`, now.Add(time.Duration(seconds)*time.Second).Format(time.RFC3339)))
 		if err != nil || q.Counts(now) != want {
 			t.Errorf("%d s: %t, %v", seconds, !want, err)
 		}
 	}
-	for _, value := range []string{"", "x", "{}", `{"id":"a"}`, `{"until":"2026-01-01T00:00:00Z"}`, `{"id":"a","until":"2026-01-01T00:00:00Z","olderSeconds":-1}`, `{"id":"a","until":"2026-01-01T00:00:00Z","more":1}`} {
+	for _, value := range []string{"", "x", "{}", `{"id":"a"}`, `{"until":"2026-01-01T00:00:00Z"}`, `{"id":"a","until":"2026-01-01T00:00:00Z","olderSeconds":-1}`, `{"id":"a","until":"2026-01-01T00:00:00Z","next":21}`, `{"id":"a","until":"2026-01-01T00:00:00Z","path":"` + strings.Repeat("/", 5000) + `"}`, `{"id":"a","until":"2026-01-01T00:00:00Z","more":1}`} {
 		if q, err := routetrace.Parse(value); err == nil {
 			t.Errorf("%s is taken for %+v", value, q)
 		}
+	}
+}
+
+// TestTakes: what is asked for chooses among the requests that end.
+func TestTakes(t *testing.T) {
+	line := routetrace.Line{Client: "192.0.2.1", Host: "a.example.com", Path: "/cart/1", Headers: map[string]string{"x-tenant": "a"}}
+	for wanted, want := range map[*routetrace.Wanted]bool{
+		{}:                                 true,
+		{Hosts: []string{"*.example.com"}}: true,
+		{Hosts: []string{"b.example.com", "A.example.com"}}: true,
+		{Hosts: []string{"*.a.example.com"}}:                false,
+		{Path: "/cart"}:                                     true,
+		{Path: "/other"}:                                    false,
+		{Client: "192.0.2.1", Headers: map[string]string{"x-tenant": "a"}}: true,
+		{Client: "192.0.2.2"}:                         false,
+		{Headers: map[string]string{"x-tenant": "b"}}: false,
+		{Headers: map[string]string{"x-unknown": ""}}: false,
+	} {
+		if wanted.Takes(line) != want {
+			t.Errorf("%+v: want %t", *wanted, want)
+		}
+	}
+}
+
+// TestEnded: a team is not told endpoints of others.
+func TestEnded(t *testing.T) {
+	for backend, want := range map[string]string{
+		"team-a_web_80": "10.0.0.1_8080", "team-a_web_80.hash": "10.0.0.1_8080", "team-b_web_80": "-", "web_80": "-", "team-b_web_80.hash_1": "-",
+	} {
+		text := fmt.Sprintf(`{"userAgent":"\"server\":\"10.0.0.1_8080\"","backend":%q,"server":"10.0.0.1_8080"}`, backend)
+		var line, got routetrace.Line
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		ended, err := routetrace.Ended([]byte(text), line, "team-a", "infra")
+		if err := errors.Join(err, json.Unmarshal(ended, &got)); err != nil || got.Server != want {
+			t.Errorf("%s: %q is told, want %q: %v", backend, got.Server, want, err)
+		}
+	}
+}
+
+// TestLongTexts: clients do not decide how large the Events of a team are.
+func TestLongTexts(t *testing.T) {
+	text := `{"path":"` + strings.Repeat(`/\u00e9`, 5000) + `","msTotal":4,"requestHeaders":{"x-a":"1"}}`
+	ended, err := routetrace.Ended([]byte(text), routetrace.Line{}, "team-a", "infra")
+	if err != nil || len(ended) > 400 || !strings.Contains(string(ended), `"msTotal":4,"path":"/é/é`) || !strings.Contains(string(ended), `{"x-a":"1"}`) {
+		t.Errorf("got %d bytes: %s: %v", len(ended), ended, err)
 	}
 }

@@ -133,6 +133,9 @@ func (p Paths) RequestsSocket() string { return p.RunDir + "/requests.sock" }
 // TracesSocket returns the path of the socket where HAProxy sends a line about each sampled request.
 func (p Paths) TracesSocket() string { return p.RunDir + "/traces.sock" }
 
+// WatchedSocket returns the path of the socket where HAProxy sends the access log's lines about watched routes.
+func (p Paths) WatchedSocket() string { return p.RunDir + "/watched.sock" }
+
 // MirrorSocket returns the path of the socket that takes copies of requests.
 func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
 

@@ -23,6 +23,9 @@ const (
 	// PodIDSize is how many bytes a pod's id has.
 	PodIDSize = 12
 
+	// WatchedMap has the routes, as the access log names them, whose lines the agent gets. The agent fills it while
+	// somebody asks, so there is no file.
+	WatchedMap = "virt@watched"
 	// StopVariable is a variable of the process that is true once the pod is to stop.
 	StopVariable = "proc.stopping"
 

@@ -22,6 +22,7 @@ import (
 func (r *Renderer) routingLines() []ir.Line {
 	lines := []string{
 		accessLog,
+		watchedLog,
 		"option dontlognull",
 		"option http-ignore-probes",
 		"option idle-close-on-response",
@@ -59,11 +60,7 @@ func (r *Renderer) routingLines() []ir.Line {
 		"http-request set-uri /?%[query] if { req.ver 1.0 1.1 } { url_beg -i http }",
 	)
 	lines = append(lines, requestLimitLines(r.in)...)
-	for i, name := range r.in.Table.LoggedHeaders {
-		if !filters.IsSecret(r.env(), name) {
-			lines = append(lines, fmt.Sprintf("http-request set-var(txn.logged_%d) req.fhdr(%s),bytes(0,256)", i, name))
-		}
-	}
+	lines = append(lines, r.loggedHeaderLines()...)
 	forwarded, odd := forwardedLines, slices.Concat(oddLines, oddForwardedLines)
 	if isTrusting {
 		forwarded, odd = trustedLines, slices.Concat(oddLines, oddTrustedLines)
@@ -82,14 +79,26 @@ func (r *Renderer) routingLines() []ir.Line {
 	// The request is of the usual kind, and its rule has no conditions, weights or filters.
 	const isPlain = "{ var(txn.hit) -m beg | }"
 	rest := append([]string{
+		watchLine(isPlain),
 		"http-request allow if " + isPlain,
 		"http-request set-var(txn.clean) var(txn.path) unless " + isOdd,
 		"http-request deny deny_status 400 unless { var(txn.clean) -m found }",
 	}, odd...)
 	return slices.Concat(
 		ir.Lines("", lines...), filters.TakeCookies(r.env(), isPlain+" "), ir.Lines("", rest...),
-		ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), r.filterLines(),
+		ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), ir.Lines("", watchLine("{ var(txn.hit) -m found }")),
+		r.filterLines(),
 	)
+}
+
+// loggedHeaderLines keep the headers that are to be logged as the client has sent them.
+func (r *Renderer) loggedHeaderLines() (lines []string) {
+	for i, name := range r.in.Table.LoggedHeaders {
+		if !filters.IsSecret(r.env(), name) {
+			lines = append(lines, fmt.Sprintf("http-request set-var(txn.logged_%d) req.fhdr(%s),bytes(0,256)", i, name))
+		}
+	}
+	return lines
 }
 
 // sizeLines bound the headers of a request, with its URL.

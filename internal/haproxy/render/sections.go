@@ -43,6 +43,7 @@ func (r *Renderer) addSections() {
 	if isRouting {
 		r.addRequestMetrics()
 		r.addTraces()
+		r.addWatched()
 		filters.Add(r.env(), &r.sections)
 		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
 		r.section(ir.ReloadSettings, "defaults backends from common", backendLines(in.Table.Compression)...)

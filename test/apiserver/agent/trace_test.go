@@ -76,13 +76,17 @@ spec: {gatewayName: web, namespace: %[1]s, resources: [httproutes, routefilters,
 status: {conditions: [{type: Bound, status: "True", reason: Bound, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}
 `
 
-// startSilent returns the port of a backend that takes requests and never answers.
+// startSilent returns the port of a backend that takes requests and answers none but those for /answered-.
 func startSilent(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
 	must(t, err)
 	ended := make(chan struct{})
-	backend := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended })}
+	backend := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		if !strings.HasPrefix(request.URL.Path, "/answered-") {
+			<-ended
+		}
+	})}
 	go func() { _ = backend.Serve(listener) }()
 	t.Cleanup(func() {
 		close(ended)
@@ -91,8 +95,34 @@ func startSilent(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// TestTeamTraces: a developer with rights in a namespace alone sees what its requests wait for, and not those of
-// another team on the same Gateway.
+// expectNextRequests compares what a team sees while requests of two teams end.
+func expectNextRequests(t *testing.T, port int32, trace func(user, namespace string, more ...string) string) {
+	t.Helper()
+	next := make(chan string, 1)
+	go func() { next <- trace("team-a-developer", "team-a", "--next=2", "--path=/answered-") }()
+	testenv.Eventually(t, soon, "the next requests", func(ctx context.Context) error {
+		for _, team := range []string{"team-b", "team-a"} {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/answered-%s", port, team), http.NoBody)
+			must(t, err)
+			request.Host = team + ".example.com"
+			response, err := http.DefaultClient.Do(request)
+			must(t, err)
+			_ = response.Body.Close()
+		}
+		select {
+		case out := <-next:
+			if strings.Count(out, "  200  GET team-a.example.com") != 2 || strings.Contains(out, "team-b") {
+				t.Errorf("the next requests are\n%s", out)
+			}
+			return nil
+		default:
+			return errors.New("they are not there")
+		}
+	})
+}
+
+// TestTeamTraces: a developer with rights in a namespace alone sees what its requests wait for, and its next ones, and
+// not those of another team on the same Gateway.
 func TestTeamTraces(t *testing.T) {
 	ctx := t.Context()
 	server.InstallGatewayAPI(t)
@@ -106,6 +136,7 @@ func TestTeamTraces(t *testing.T) {
 		must(t, os.WriteFile(file, fmt.Appendf(nil, tracedTeam, team, testenv.OwnAddress(t), silent, gateway.UID), 0o600))
 		server.Kubectl(t, "apply", "-f", file)
 	}
+	plugin := testbuild.Program(t, "cmd/kubectl-gateway") // takes longer than requests may
 	paths, pod := haproxytest.NewPaths(t), newPod(t, gateway)
 	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
@@ -122,15 +153,15 @@ func TestTeamTraces(t *testing.T) {
 		_, err = fmt.Fprintf(connection, "GET /of-%s?secret HTTP/1.1\r\nHost: %s.example.com\r\n\r\n", team, team)
 		must(t, err)
 	}
-	plugin := testbuild.Program(t, "cmd/kubectl-gateway")
-	trace := func(user, namespace string) string {
-		out, err := exec.CommandContext(ctx, plugin, "trace", "httproute/web", "-n", namespace, "--older=0s", "--as="+user, "--kubeconfig="+server.Kubeconfig).CombinedOutput()
+	trace := func(user, namespace string, more ...string) string {
+		args := append([]string{"trace", "httproute/web", "-n", namespace, "--as=" + user, "--kubeconfig=" + server.Kubeconfig}, more...)
+		out, err := exec.CommandContext(ctx, plugin, args...).CombinedOutput()
 		t.Logf("%s in %s: %v\n%s", user, namespace, err, out)
 		return string(out)
 	}
 	for _, team := range []string{"team-a", "team-b"} {
 		testenv.Eventually(t, soon, "an answer", func(context.Context) error {
-			out := trace(team+"-developer", team)
+			out := trace(team+"-developer", team, "--older=0s")
 			switch {
 			case strings.Count(out, "/of-team-") > strings.Count(out, "/of-"+team):
 				t.Fatalf("%s sees others' requests:\n%s", team, out)
@@ -140,6 +171,7 @@ func TestTeamTraces(t *testing.T) {
 			return nil
 		})
 	}
+	expectNextRequests(t, port, trace)
 	if out := trace("team-a-developer", "team-b"); !strings.Contains(out, "forbidden") || strings.Contains(out, "/of-") {
 		t.Errorf("a stranger may ask:\n%s", out)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"gateway/internal/haproxy/ir"
 )
 
 // turn is what was seen in one turn of a subject.
@@ -53,12 +55,18 @@ func (s *subject) turn(site *site, o options) (turn, error) {
 	if err := s.load.send(clients, o.warmup); err != nil {
 		return turn{}, err
 	}
+	if err := s.watch(ir.MapEntry{Key: "route-0", Value: "1"}); err != nil {
+		return turn{}, err
+	}
 	cpu, opened := s.process.cpu(), site.opened.Load()
 	asked := s.ask()
 	if err := errors.Join(s.load.send(clients, o.requests), <-asked); err != nil {
 		return turn{}, err
 	}
 	used := s.process.cpu() - cpu
+	if err := s.watch(); err != nil {
+		return turn{}, err
+	}
 	return turn{cpu: used / time.Duration(o.requests), opened: 1000 * float64(site.opened.Load()-opened) / float64(o.requests)}, nil
 }
 

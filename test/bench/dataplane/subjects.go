@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 
 	appv1 "gateway/api/app/v1"
 )
@@ -20,6 +21,9 @@ type subject struct {
 	// turn.
 	hangs int
 	asks  bool
+	// watches reports whether HAProxy hands over the access log's lines about a route. It sends them to watching.
+	watches  bool
+	watching net.Listener
 
 	process *process
 	// dir is the proxy's.

@@ -8,6 +8,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/ring"
 )
 
 const (
@@ -19,8 +20,8 @@ const (
 	silent  = "silent.example.com"
 )
 
-// traceSubjects returns the same Gateway without and with the questions of "kubectl gateway trace". A Service that
-// takes requests and never answers is the last one.
+// traceSubjects returns the same Gateway without and with the questions of "kubectl gateway trace", and while it hands
+// over the lines of one of ten routes. A Service that takes requests and never answers is the last one.
 func traceSubjects(site *site) ([]*subject, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,9 +33,10 @@ func traceSubjects(site *site) ([]*subject, error) {
 		Name: "silent", Hostnames: []appv1.Hostname{silent}, Rules: []appv1.RouteRule{{BackendRefs: []appv1.BackendRef{{Name: service(services), Port: 80}}}},
 	})}
 	without := &subject{name: "Gateway", baseline: "Gateway", proxy: gateway("silent", spec, ""), protocol: plain, requests: requestsFor(10, 1), hangs: hanging}
-	with := *without
-	with.name, with.asks = "Gateway, traced", true
-	return []*subject{without, &with}, nil
+	asked, watched := *without, *without
+	asked.name, asked.asks = "Gateway, traced", true
+	watched.name, watched.watches = "Gateway, a tenth of the requests is handed over", true
+	return []*subject{without, &asked, &watched}, nil
 }
 
 // hang sends requests that get no answer, and returns their connections when HAProxy has them all.
@@ -78,6 +80,22 @@ func (s *subject) ask() <-chan error {
 func (s *subject) underWay() (int, error) {
 	requests, err := runtime.NewWorker(ir.Paths{RunDir: s.dir}.WorkerSocket()).UnderWay(context.Background(), 0)
 	return len(requests), err
+}
+
+// watch has HAProxy hand over the access log's lines about routes, and about no others. They are read, and not parsed.
+func (s *subject) watch(routes ...ir.MapEntry) error {
+	paths := ir.Paths{RunDir: s.dir}
+	if !s.watches {
+		return nil
+	}
+	if s.watching == nil {
+		var err error
+		if s.watching, err = net.Listen("unix", paths.WatchedSocket()); err != nil {
+			return fmt.Errorf("failed to listen: %w", err)
+		}
+		go ring.Serve(context.Background(), s.watching, "lines", func() func([]byte) { return func([]byte) {} })
+	}
+	return runtime.NewWorker(paths.WorkerSocket()).ReplaceMap(context.Background(), ir.WatchedMap, routes)
 }
 
 // checkTrace returns an error if questions cost more than they may.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/routetrace"
 )
 
 // filter selects lines. The zero value selects all; any other selects lines of the access log alone.
@@ -25,7 +26,7 @@ func (f *filter) shows(l line) bool {
 		return f.isEmpty()
 	}
 	return anyOf(f.routes, func(route string) bool { return route == l.access.Route }) &&
-		anyOf(f.hosts, func(host string) bool { return MatchesHost(host, l.access.Host) }) &&
+		anyOf(f.hosts, func(host string) bool { return routetrace.MatchesHost(host, l.access.Host) }) &&
 		anyOf(f.filters, func(filter string) bool { return filter == l.access.Filter || l.access.Shadow[filter] > 0 }) &&
 		anyOf(f.statuses, func(s statusRange) bool { return s.first <= l.access.Status && l.access.Status <= s.last })
 }
@@ -33,15 +34,6 @@ func (f *filter) shows(l line) bool {
 // anyOf reports whether one of them matches, or there is none.
 func anyOf[T any](wanted []T, matches func(T) bool) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, matches)
-}
-
-// MatchesHost reports whether a host is the wanted one, or below it if that is like *.example.com.
-func MatchesHost(wanted, host string) bool {
-	wanted = strings.ToLower(wanted)
-	if suffix, ok := strings.CutPrefix(wanted, "*"); ok {
-		return strings.HasSuffix(host, suffix) && len(host) > len(suffix)
-	}
-	return host == wanted
 }
 
 // parseStatuses reads statuses as 404, 4xx and 500-599.

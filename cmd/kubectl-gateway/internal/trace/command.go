@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/cmd/kubectl-gateway/internal/logs"
+	"gateway/internal/routetrace"
 )
 
 const long = `Show the requests that are under way in all proxies of a Gateway, the oldest first, and what each waits for:
@@ -31,7 +31,8 @@ Requests under way take the permission to create pods/portforward in the namespa
 these sees the requests of all teams.
 
 A team needs neither. With httproute/NAME or grpcroute/NAME in place of a Gateway, it shows the requests under way that go to
-Services of the route's namespace by this route. It takes the permission to patch the route, and to list events.
+Services of the route's namespace by this route, or the next ones that this route takes, 20 at most, within a minute. It
+takes the permission to patch the route, and to list events.
 
 Exit codes: 3 if a part of the pods could not be asked, or fewer than --next requests ended in time; with a route if no
 pod has answered.`
@@ -57,6 +58,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		Example: `  kubectl gateway trace shop
   kubectl gateway trace shop --older 30s --route team/web
   kubectl gateway trace httproute/web -n team
+  kubectl gateway trace httproute/web -n team --next 5 --path /cart
   kubectl gateway trace shop --next 5 --host shop.example.com --path /cart`,
 		Args: cli.ExactlyOneGateway, ValidArgsFunction: options.CompleteGateway,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
@@ -64,7 +66,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	flags := cmd.Flags()
 	flags.DurationVar(&c.older, "older", time.Second, "only requests under way for so long, in whole seconds")
 	flags.IntVar(&c.next, "next", 0, "show so many requests that end from now on instead")
-	flags.DurationVar(&c.timeout, "timeout", time.Minute, "stop after this time, of 10m at most; with a route, of 20s")
+	flags.DurationVar(&c.timeout, "timeout", time.Minute, "stop after this time, of 10m at most; with a route, of 20s, or with --next of 1m")
 	flags.StringSliceVar(&c.hosts, "host", nil, "only requests for this host, or hosts like *.example.com")
 	flags.StringVar(&c.path, "path", "", "only requests whose path begins with this")
 	flags.StringVar(&c.client, "client", "", "only requests of this address")
@@ -118,8 +120,7 @@ func (c *command) run(ctx context.Context, name string) error {
 
 // shows reports whether a request is to be shown. A host that is "" is not known.
 func (c *command) shows(client, host, path string, rules []string) bool {
-	return (c.client == "" || c.client == client) && strings.HasPrefix(path, c.path) &&
-		(len(c.hosts) == 0 || host == "" || slices.ContainsFunc(c.hosts, func(wanted string) bool { return logs.MatchesHost(wanted, host) })) &&
+	return routetrace.Wanted{Hosts: c.hosts, Path: c.path, Client: c.client}.Takes(routetrace.Line{Client: client, Host: host, Path: path}) &&
 		(len(c.routes) == 0 || slices.ContainsFunc(rules, func(rule string) bool {
 			name, _, _ := strings.Cut(rule, "[")
 			return slices.Contains(c.routes, name)

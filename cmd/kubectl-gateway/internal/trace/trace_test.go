@@ -173,5 +173,60 @@ func TestOfRoute(t *testing.T) {
 	}
 	run("httproute/web", "--path", "/shop-gateway-2", "-o", "json").Want(t, 0, `"pod": "shop-gateway-2"`)
 	run("tcproute/web").Want(t, 2, "httproute/NAME or grpcroute/NAME")
-	run("httproute/web", "--next", "1").Want(t, 2, "--next and --route need the name of a Gateway")
+	run("httproute/web", "--route", "team/web").Want(t, 2, "--route needs the name of a Gateway")
+}
+
+// TestNextOfRoute: a team asks by its route for what ends from now on, and reads it in Events, each request once.
+func TestNextOfRoute(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	var asked routetrace.Question
+	polls := 0
+	ended := func(second int, path string) json.RawMessage {
+		quoted, _ := json.Marshal(path)
+		return json.RawMessage(fmt.Sprintf(`{"time":"2026-01-01T00:00:0%d.000Z","client":"192.0.2.1","port":"80","method":"GET","host":"a.example.com","path":%s,"status":403,"msTotal":4,`+
+			`"route":"team/web","rule":"1","backend":"-","filter":"JWT","server":"-","retries":"0","termination":"LR"}`, second, quoted))
+	}
+	server := clitest.NewServer(t, nil, http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		writer.Header().Set("Content-Type", "application/json")
+		if request.Method == http.MethodPatch {
+			var patch metav1.PartialObjectMetadata
+			_ = json.NewDecoder(request.Body).Decode(&patch)
+			if value := patch.Annotations[routetrace.Annotation]; value != "" {
+				var err error
+				if asked, err = routetrace.Parse(value); err != nil {
+					t.Error(err)
+				}
+			}
+			_, _ = fmt.Fprint(writer, `{"metadata":{"name":"web","namespace":"team"}}`)
+			return
+		}
+		list := corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}}
+		add := func(pod string, looked int, lines ...json.RawMessage) {
+			message, _ := json.Marshal(routetrace.Answer{ID: asked.ID, Pod: pod, Ended: lines, Looked: looked})
+			list.Items = append(list.Items, corev1.Event{Message: string(message)})
+		}
+		add("pod-1", 0)
+		add("pod-1", 0, ended(3, "/c"), ended(1, "/a\x1b[31m"))
+		if polls++; polls > 1 {
+			add("pod-2", routetrace.MaxLooked, ended(2, "/b"), ended(4, "/d"))
+		}
+		_ = json.NewEncoder(writer).Encode(list)
+	}))
+	run := func(args ...string) clitest.Result {
+		asked, polls = routetrace.Question{}, 0
+		return clitest.Run(t, "", append([]string{"trace", "httproute/web", "-n", "team", "--server", server}, args...)...)
+	}
+	result := run("--next", "3", "--host", "*.example.com", "--path", "/", "--client", "192.0.2.1", "--header", "X-Tenant: a")
+	result.Want(t, 0, "00:00:01.000  403  GET a.example.com/a\\x1b[31m", "  pod       pod-1\n", "  rule      team/web[1]\n", "  filter    JWT stopped it\n",
+		"/c", "/b", "note: pod pod-2 has looked at 1000 requests of the route, and looks at no more")
+	if strings.Count(result.Out, "  rule ") != 3 || strings.Contains(result.Out, "/d") || strings.Index(result.Out, "/a") > strings.Index(result.Out, "/c") {
+		t.Errorf("got %s", result.Out)
+	}
+	if fmt.Sprint(asked.Next, asked.Wanted) != "3 {[*.example.com] / 192.0.2.1 map[x-tenant:a]}" {
+		t.Errorf("the question is %+v", asked)
+	}
+	run("--next", "9", "--timeout", "300ms", "-o", "json").Want(t, 3, `"path": "/c"`, "2 of 9 requests ended within 300ms in 1 pods")
+	run("--next", "21").Want(t, 2, "--next is 20 at most with a route")
+	run("--next", "1", "--timeout", "2m").Want(t, 2, "--timeout is 1m0s at most with a route")
+	run("--next", "1", "--path", strings.Repeat("/long", 1000)).Want(t, 2, "what is asked for is too long")
 }
