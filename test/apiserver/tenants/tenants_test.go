@@ -20,7 +20,7 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-var attack = flag.Duration("attack", map[bool]time.Duration{false: 30 * time.Second, true: 30 * time.Minute}[testtier.All],
+var attack = flag.Duration("attack", map[bool]time.Duration{false: time.Minute, true: 30 * time.Minute}[testtier.All],
 	"how long TestHostileTenant attacks")
 
 // rounds is how often the attack and its control take turns.
