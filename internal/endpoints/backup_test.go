@@ -3,6 +3,7 @@ package endpoints
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -43,24 +44,45 @@ func TestBackupService(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := statesOf(test.first, test.second, "spare")
+			got := statesOf(test.first, test.second, model.BackendPolicy{Backup: spare})
 			if !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
-	if got := statesOf(endpoints(newReady("10.0.0.1")), endpoints(newReady("10.1.0.1")), "missing"); !slices.Equal(got, []ir.Server{usual("10.0.0.1")}) {
+	missing := model.BackendPolicy{Backup: model.Backend{Namespace: "default", Service: "missing", Port: 80}}
+	if got := statesOf(endpoints(newReady("10.0.0.1")), endpoints(newReady("10.1.0.1")), missing); !slices.Equal(got, []ir.Server{usual("10.0.0.1")}) {
 		t.Errorf("without the Service of the backup: %v", got)
 	}
 }
 
+// TestWaitingRequests: endpoints that stop get no request that can wait for another.
+func TestWaitingRequests(t *testing.T) {
+	leaving := endpoints(newEndpointIn("10.0.0.3", false, true, true))
+	wait := model.BackendPolicy{WaitTimeout: time.Minute}
+	if got := statesOf(leaving, nil, wait); len(got) > 0 {
+		t.Errorf("got %v while the last endpoint stops, want none", got)
+	}
+	if got := statesOf(endpoints(newReady("10.0.0.1")), nil, wait); !slices.Equal(got, []ir.Server{onPort("10.0.0.1", 8080)}) {
+		t.Errorf("got %v, want the endpoint that is ready", got)
+	}
+	wait.Backup = spare
+	if got := statesOf(leaving, leaving, wait); len(got) > 0 {
+		t.Errorf("got %v while the last endpoints of both Services stop, want none", got)
+	}
+	if got, want := statesOf(leaving, endpoints(newReady("10.1.0.1")), wait), (ir.Server{Address: "10.1.0.1", Port: 8080, Backup: true}); !slices.Equal(got, []ir.Server{want}) {
+		t.Errorf("got %v, want the backup that is ready", got)
+	}
+}
+
+var spare = model.Backend{Namespace: "default", Service: "spare", Port: 80}
+
 func endpoints(all ...discoveryv1.Endpoint) []discoveryv1.Endpoint { return all }
 
-// statesOf returns the servers of Service api in zone a, whose backup has a name. All Services but missing are there.
-func statesOf(first, second []discoveryv1.Endpoint, backup string) []ir.Server {
+// statesOf returns the servers of Service api in zone a. All Services but missing are there.
+func statesOf(first, second []discoveryv1.Endpoint, policy model.BackendPolicy) []ir.Server {
 	backend := routing.Backend{Namespace: "default", Service: "api", Port: 80}
-	policies := map[model.Backend]model.BackendPolicy{backend: {Backup: model.Backend{Namespace: "default", Service: backup, Port: 80}}}
-	return States([]routing.Backend{backend}, policies, Cluster{
+	return States([]routing.Backend{backend}, map[model.Backend]model.BackendPolicy{backend: policy}, Cluster{
 		Place: Place{Zone: "a"},
 		Service: func(_, name string) *corev1.Service {
 			if name == "missing" {

@@ -36,11 +36,11 @@ func States(backends []model.Backend, policies map[model.Backend]model.BackendPo
 			states[backend] = render.BackendState{}
 			continue
 		}
-		state := render.BackendState{Exists: true}
+		state, policy := render.BackendState{Exists: true}, policies[backend]
 		found := seen.Slices(backend.Namespace, backend.Service)
-		servers, areReady := seen.Place.serversOf(service, found, port.Name)
-		if state.Servers = servers; policies[backend].Backup != (model.Backend{}) {
-			state.Servers = seen.withBackup(servers, areReady, policies[backend].Backup)
+		servers, areReady := seen.Place.serversOf(service, found, port.Name, policy)
+		if state.Servers = servers; policy.Backup != (model.Backend{}) {
+			state.Servers = seen.withBackup(servers, areReady, policy)
 		}
 		state.AppProtocol = strings.ToLower(ptr.Deref(port.AppProtocol, ""))
 		states[backend] = state
@@ -51,13 +51,14 @@ func States(backends []model.Backend, policies map[model.Backend]model.BackendPo
 // withBackup returns the servers of a Service port and those of its backup, which HAProxy uses while it can use none of
 // the first. It knows no third kind, so endpoints of all places are alike then. Those that terminate are not used while
 // the backup has ready ones.
-func (c Cluster) withBackup(servers []ir.Server, areReady bool, backup model.Backend) []ir.Server {
+func (c Cluster) withBackup(servers []ir.Server, areReady bool, policy model.BackendPolicy) []ir.Server {
+	backup := policy.Backup
 	service := c.Service(backup.Namespace, backup.Service)
 	port := servicePort(service, backup.Port)
 	if port == nil {
 		return servers
 	}
-	backups, backupsAreReady := Place{}.serversOf(service, c.Slices(backup.Namespace, backup.Service), port.Name)
+	backups, backupsAreReady := Place{}.serversOf(service, c.Slices(backup.Namespace, backup.Service), port.Name, policy)
 	switch {
 	case len(backups) == 0 || !areReady && !backupsAreReady && len(servers) > 0:
 		return servers
@@ -94,21 +95,24 @@ func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 // families has each pod in slices of both. Each pod is one server, with its address of the Service's first family,
 // unless nothing takes traffic there. It reports whether they are ready.
 func (p Place) serversOf(
-	service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string,
+	service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string, policy model.BackendPolicy,
 ) (servers []ir.Server, areReady bool) {
 	if families := service.Spec.IPFamilies; len(families) > 1 {
 		others := func(slice *discoveryv1.EndpointSlice) bool { return string(slice.AddressType) != string(families[0]) }
-		servers, areReady = p.servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName)
+		servers, areReady = p.servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName, policy)
 		if len(servers) > 0 {
 			return servers, areReady
 		}
 	}
-	return p.servers(endpointSlices, portName)
+	return p.servers(endpointSlices, portName, policy)
 }
 
 // servers returns the endpoints that take traffic for the port of that name, sorted and unique: ready ones or, if there
-// are none, those that still serve while they terminate.
-func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) (servers []ir.Server, areReady bool) {
+// are none, those that still serve while they terminate. Requests that can wait are not sent to the latter: such an
+// endpoint may refuse connections before its EndpointSlice tells.
+func (p Place) servers(
+	endpointSlices []*discoveryv1.EndpointSlice, portName string, policy model.BackendPolicy,
+) (servers []ir.Server, areReady bool) {
 	var ready, terminating []ir.Server
 	var hints []*discoveryv1.EndpointHints // of those that are ready
 	for _, slice := range endpointSlices {
@@ -127,7 +131,7 @@ func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName str
 			switch {
 			case ptr.Deref(conditions.Ready, true):
 				ready, hints = append(ready, server), append(hints, endpoint.Hints)
-			case ptr.Deref(conditions.Serving, false) && ptr.Deref(conditions.Terminating, false):
+			case policy.WaitTimeout == 0 && ptr.Deref(conditions.Serving, false) && ptr.Deref(conditions.Terminating, false):
 				terminating = append(terminating, server)
 			}
 		}
