@@ -144,10 +144,15 @@ func isOtherOwn(before, after *appv1.Gateway) bool {
 	programmed := func(own *appv1.Gateway) *metav1.Condition {
 		return meta.FindStatusCondition(own.Status.Conditions, appv1.ConditionProgrammed)
 	}
-	return !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+	return isOtherOwner(before, after) ||
 		(before.Status.Attachments == nil) != (after.Status.Attachments == nil) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) ||
 		!equality.Semantic.DeepEqual(programmed(before), programmed(after))
+}
+
+// isOtherOwner reports whether a Gateway of our own was made anew, or belongs to another owner.
+func isOtherOwner(before, after *appv1.Gateway) bool {
+	return before.UID != after.UID || !equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
 // drain returns a task and all others that wait.
@@ -247,7 +252,8 @@ func (c *Controller) labelsOf(namespace string) labels.Set {
 }
 
 // changeLive takes in what the proxies of one of our Gateways run by now. Objects that waited for them are looked at,
-// and those that depend on what the proxies report.
+// and those that depend on what the proxies report. The caches may have another Gateway before its task comes: if it is
+// not Programmed any more, everything is looked at a moment later, as the status of all that belongs to it says so then.
 func (c *Controller) changeLive(seen *observed, id source.Object) bool {
 	own := c.ownGateway(id.Namespace, id.Name)
 	if own == nil {
@@ -255,13 +261,20 @@ func (c *Controller) changeLive(seen *observed, id source.Object) bool {
 	}
 	seen.otherBindings = seen.otherBindings || own.Status.Attachments != nil // its pods may not need the list any more
 	for _, parent := range []source.Parent{source.OwnParent(id.Namespace, id.Name), parentOfOwn(own)} {
-		if seen.own[parent] == nil {
+		was := seen.own[parent]
+		if was == nil {
 			continue
 		}
+		wasLive, _, _ := seen.Plane(parent)
 		before, watch := seen.live[parent], seen.watch[parent]
-		if err := seen.addLive(parent, own); err != nil || before.Omitted != seen.live[parent].Omitted {
+		if err := seen.addLive(parent, own); err != nil || before.Omitted != seen.live[parent].Omitted || isOtherOwner(was, own) {
 			return false
 		}
+		isLive, _, _ := seen.Plane(parent)
+		if wasLive && !isLive {
+			c.queue.AddAfter(task{source.Object{Kind: kindLate, Namespace: id.Namespace, Name: id.Name}, true}, pendingDelay/2)
+		}
+		seen.late[parent] = !isLive && (wasLive || seen.late[parent])
 		seen.otherBindings = seen.otherBindings || watch != seen.watch[parent]
 		maps.Copy(seen.look, seen.waiting[parent])
 		delete(seen.waiting, parent)
@@ -275,8 +288,7 @@ func (c *Controller) changeLive(seen *observed, id source.Object) bool {
 	return true
 }
 
-// changeOwn takes in that one of our Gateways is another one. Mostly its proxies run it at once. If they do not,
-// everything is looked at a moment later: the status of all that belongs to it says so then.
+// changeOwn takes in that one of our Gateways is another one. Mostly its proxies run it at once.
 func (c *Controller) changeOwn(seen *observed, id source.Object) bool {
 	own := c.ownGateway(id.Namespace, id.Name)
 	if !seen.names[cache.NewObjectName(id.Namespace, id.Name)] {
@@ -286,19 +298,9 @@ func (c *Controller) changeOwn(seen *observed, id source.Object) bool {
 		return false
 	}
 	parent := parentOfOwn(own)
-	before := seen.own[parent]
-	if before == nil || before.UID != own.UID || !equality.Semantic.DeepEqual(before.OwnerReferences, own.OwnerReferences) {
+	if seen.own[parent] == nil || !c.changeLive(seen, id) {
 		return false
 	}
-	wasLive, _, _ := seen.Plane(parent)
-	if !c.changeLive(seen, id) {
-		return false
-	}
-	isLive, _, _ := seen.Plane(parent)
-	if wasLive && !isLive {
-		c.queue.AddAfter(task{source.Object{Kind: kindLate, Namespace: id.Namespace, Name: id.Name}, true}, pendingDelay/2)
-	}
-	seen.late[parent] = !isLive && (wasLive || seen.late[parent])
 	maps.Copy(seen.look, seen.idle[parent])
 	delete(seen.idle, parent)
 	seen.look[source.Object{Kind: "Gateway", Namespace: parent.Namespace, Name: parent.Name}] = true

@@ -191,3 +191,19 @@ func TestAnEditIsKnownByItsOwnVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestAReportHidesNoChangeOfItsGateway: by the time that a report of proxies is looked at, the caches may have a Gateway
+// that is not Programmed any more, whose own task comes later.
+func TestAReportHidesNoChangeOfItsGateway(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.run(false)
+	f.expectRoute("Programmed=True Programmed")
+	own := f.ownGateway("web", "shop")
+	own.Status.Conditions[0].Status, own.Status.Conditions[0].Message = metav1.ConditionFalse, "one does not run it"
+	f.putObject(ownKind("Gateway"), own)
+	f.without("referencegrants", "web")
+	f.catchUpKind(ownKind("GatewayProxy"))
+	f.settle()
+	f.expectRoute("Programmed=False Pending: one does not run it")
+}
