@@ -58,6 +58,7 @@ import (
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses/status;gateways/status;listenersets/status;httproutes/status;grpcroutes/status;tlsroutes/status;tcproutes/status;udproutes/status;backendtlspolicies/status,verbs=update
 // +kubebuilder:rbac:groups=gateway.networking.x-k8s.io,resources=xtelemetrypolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=gateway.networking.x-k8s.io,resources=xtelemetrypolicies/status,verbs=update
+// +kubebuilder:rbac:groups=multicluster.x-k8s.io,resources=serviceimports,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch

@@ -258,6 +258,10 @@ func gatewayAPI(
 	if err != nil {
 		return nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
 	}
+	imports, err := gatewayapi.NewImports(config)
+	if err != nil {
+		return nil, err
+	}
 	attached := informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = gatewayapi.LabelAttached })).Rbac().V1()
 	var clusterBindings cache.SharedIndexInformer
@@ -269,7 +273,7 @@ func gatewayAPI(
 		Configs: inputs.Configs, Filters: inputs.Filters, Policies: inputs.Policies,
 		Endpoints:  inputs.Labelled.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),
-		Bindings:   attached.RoleBindings().Informer(), ClusterBindings: clusterBindings,
+		Bindings:   attached.RoleBindings().Informer(), ClusterBindings: clusterBindings, Imports: imports,
 		MayWatchCluster: options.Images.Policy.MayWatchCluster, KeyServer: options.Images.KeyServer != "",
 	}, time.Now)
 	if err != nil {

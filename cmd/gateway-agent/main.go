@@ -32,6 +32,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/kubeconfig"
 	"gateway/internal/memory"
+	"gateway/internal/multicluster"
 	"gateway/internal/program"
 	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
@@ -181,7 +182,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gateways, core, routes, err := clients(restConfig)
+	reached, err := clients(restConfig)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	a, err := agent.New(agent.Options{
 		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID, Place: o.place, Addresses: o.addresses,
-		Gateways: gateways, Core: core, Routes: routes,
+		Gateways: reached.Gateways, Core: reached.Core, Routes: reached.Routes, Imports: reached.Imports,
 		Paths:         paths,
 		Bind:          bind(),
 		Mounts:        o.mounts,
@@ -208,7 +209,7 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // clients returns the clients for the one Gateway, for what is behind it, and for the Gateway API.
-func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface, routesclient.Interface, error) {
+func clients(restConfig *rest.Config) (reached agent.Options, err error) {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = "gateway-agent"
 	restConfig.QPS = -1 // watches take turns by themselves
@@ -216,24 +217,27 @@ func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface
 	// One connection for all.
 	transport, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("failed to make a client: %w", err)
+		return reached, fmt.Errorf("failed to make a client: %w", err)
 	}
-	gateways, err := clientset.NewForConfigAndClient(restConfig, transport)
+	reached.Gateways, err = clientset.NewForConfigAndClient(restConfig, transport)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("failed to make a client for Gateways: %w", err)
+		return reached, fmt.Errorf("failed to make a client for Gateways: %w", err)
 	}
-	routes, err := routesclient.NewForConfigAndClient(restConfig, transport)
+	reached.Routes, err = routesclient.NewForConfigAndClient(restConfig, transport)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
+		return reached, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
+	}
+	if reached.Imports, err = multicluster.NewForConfigAndClient(restConfig, transport); err != nil {
+		return reached, err
 	}
 	// Custom resources are JSON; for everything else protobuf is smaller and faster.
 	restConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	restConfig.ContentType = "application/vnd.kubernetes.protobuf"
-	core, err := kubernetes.NewForConfigAndClient(restConfig, transport)
+	reached.Core, err = kubernetes.NewForConfigAndClient(restConfig, transport)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
+		return reached, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
 	}
-	return gateways, core, routes, nil
+	return reached, nil
 }
 
 // bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address. The container

@@ -29,6 +29,7 @@ import (
 	"gateway/internal/health"
 	"gateway/internal/jwks"
 	"gateway/internal/logging"
+	"gateway/internal/multicluster"
 	"gateway/internal/peers"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
@@ -68,6 +69,8 @@ type Options struct {
 	Gateways versioned.Interface
 	Core     Core
 	Routes   routesclient.Interface
+	// Imports reaches ServiceImports, of which there may be none.
+	Imports *multicluster.Client
 	// Source is where the objects come from in place of an API server; nil: there is one. Without an API server nothing is
 	// reported, and Pod, PodUID and the clients are not used.
 	Source *Source

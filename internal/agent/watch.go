@@ -20,6 +20,8 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/endpoints"
+	"gateway/internal/model"
+	"gateway/internal/multicluster"
 	"gateway/internal/peers"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
@@ -33,7 +35,9 @@ type watcher struct {
 	core            Core
 	routes          routesclient.Interface
 	// own reaches objects of our own group.
-	own     versioned.Interface
+	own versioned.Interface
+	// imports reaches ServiceImports; nil: there are none.
+	imports *multicluster.Client
 	place   endpoints.Place
 	changed func()
 	// traced takes in objects that may have a question in an annotation.
@@ -80,7 +84,7 @@ type watcher struct {
 
 func newWatcher(options Options) *watcher {
 	w := &watcher{
-		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
+		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, imports: options.Imports, place: options.Place,
 		changed: func() {}, traced: func(_, _ metav1.Object) {}, namespaces: map[string]*namespaceShares{}, edited: map[*namespaceShares]bool{}, clock: clock.RealClock{},
 		watches: map[place]*watched{}, turns: map[string]chan struct{}{},
 	}
@@ -280,9 +284,13 @@ func (w *watcher) service(namespace, name string) *corev1.Service {
 	return service
 }
 
-// knownService returns a Service; false: nobody knows, because its namespace is not watched.
+// knownService returns a Service, or a ServiceImport as one; false: nobody knows, because its namespace is not watched.
 func (w *watcher) knownService(namespace, name string) (*corev1.Service, bool) {
-	share := w.share(namespace, resourceServices)
+	resource := resourceServices
+	if of, isImport := model.ServiceImportOf(name); isImport {
+		resource, name = proxypod.ResourceImports, of
+	}
+	share := w.share(namespace, resource)
 	if share == nil || !share.counts {
 		return nil, false
 	}

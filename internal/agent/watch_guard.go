@@ -12,14 +12,15 @@ import (
 const manyRefusals = 2
 
 // guards are the resources that can be guards.
-var guards = []string{resourcePolicies, proxypod.ResourceFilters, proxypod.ResourceBackendPolicies, resourceServices, resourceSlices}
+var guards = []string{resourcePolicies, proxypod.ResourceFilters, proxypod.ResourceBackendPolicies, proxypod.ResourceImports, resourceServices, resourceSlices}
 
 // guard is a resource that must be listed before objects of its namespace count.
 //
 // Without BackendTLSPolicies, traffic that must use TLS would be sent in plain text. So nothing counts before they are
 // listed, unless the API server does not know the resource. Without RouteFilters, requests that need one would get 500.
 // Without BackendPolicies, endpoints would get too many requests, or no PROXY protocol. So nothing counts before they
-// are listed either, unless this pod may not list them. The same is true of Services and EndpointSlices.
+// are listed either, unless this pod may not list them. The same is true of Services, ServiceImports and
+// EndpointSlices.
 type guard struct {
 	*share
 	// refusals is how often they had been refused when the guarded objects were seen; -1: those were not seen yet.

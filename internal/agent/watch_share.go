@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/source/gatewayapi"
 )
@@ -52,8 +53,13 @@ type edit struct {
 	differs bool
 }
 
-// isCore reports whether these are Services or EndpointSlices.
-func (s *share) isCore() bool { return s.resource == resourceServices || s.resource == resourceSlices }
+// isCore reports whether these are Services, ServiceImports or EndpointSlices.
+func (s *share) isCore() bool { return s.areServices() || s.resource == resourceSlices }
+
+// areServices reports whether these are Services or ServiceImports.
+func (s *share) areServices() bool {
+	return s.resource == resourceServices || s.resource == proxypod.ResourceImports
+}
 
 // use makes a watch the one that the objects come from, and notes what it knows better than the one before.
 func (s *share) use(of *watched) {
@@ -84,8 +90,10 @@ func (s *share) note(name string, before, now metav1.Object, version uint64) {
 		return
 	}
 	for _, object := range []metav1.Object{before, now} { // it may have moved to another Service
-		if slice, ok := object.(*packed); ok && differs {
-			s.pending[slice.service] = true
+		for _, service := range servicesOfSlice(object) {
+			if differs {
+				s.pending[service.Name] = true
+			}
 		}
 	}
 }
@@ -117,7 +125,7 @@ func (w *watcher) updateCounts() {
 			}
 			if counts != share.counts {
 				share.counts, w.isStale = counts, true
-				if share.resource == resourceServices {
+				if share.areServices() {
 					w.index = nil
 				}
 			}
@@ -190,7 +198,10 @@ func servicesOf(edits []edit) map[types.NamespacedName]bool {
 	for _, edit := range edits {
 		if edit.of.isCore() && edit.differs {
 			service := types.NamespacedName{Namespace: edit.of.n.namespace, Name: edit.name}
-			services[service] = services[service] || edit.of.resource == resourceServices
+			if edit.of.resource == proxypod.ResourceImports {
+				service.Name = model.ServiceImport(edit.name)
+			}
+			services[service] = services[service] || edit.of.areServices()
 		}
 	}
 	return services

@@ -84,6 +84,10 @@ func (w *watcher) newWatched(resource, namespace, name string) *watched {
 		list(o, w.own.AppV1().RouteFilters(namespace))
 	case proxypod.ResourceBackendPolicies:
 		list(o, w.own.AppV1().BackendPolicies(namespace))
+	case proxypod.ResourceImports:
+		if o.isMissing = w.imports == nil; !o.isMissing {
+			list(o, w.imports.ServiceImports(namespace))
+		}
 	case resourceBundles:
 		list(o, w.core.CertificatesV1().ClusterTrustBundles())
 	case resourceGateways:
@@ -240,17 +244,28 @@ func (o *watched) set(namespace, name string, now metav1.Object, version uint64)
 
 // index finds EndpointSlices by their Services. Somebody may read the lists that it replaces.
 func (o *watched) index(before, now metav1.Object) {
-	if slice, ok := before.(*packed); ok && slice.service != "" {
-		service := types.NamespacedName{Namespace: slice.namespace, Name: slice.service}
-		others := slices.DeleteFunc(slices.Clone(o.slices[service]), func(of *packed) bool { return of == slice })
+	for _, service := range servicesOfSlice(before) {
+		others := slices.DeleteFunc(slices.Clone(o.slices[service]), func(of *packed) bool { return of == before })
 		if o.slices[service] = others; len(others) == 0 {
 			delete(o.slices, service)
 		}
 	}
-	if slice, ok := now.(*packed); ok && slice.service != "" {
-		service := types.NamespacedName{Namespace: slice.namespace, Name: slice.service}
-		o.slices[service] = append(slices.Clone(o.slices[service]), slice)
+	for _, service := range servicesOfSlice(now) {
+		o.slices[service] = append(slices.Clone(o.slices[service]), now.(*packed))
 	}
+}
+
+// servicesOfSlice returns the Services of an EndpointSlice, none of another object.
+func servicesOfSlice(object metav1.Object) []types.NamespacedName {
+	slice, ok := object.(*packed)
+	if !ok {
+		return nil
+	}
+	var all []types.NamespacedName
+	for _, service := range slice.services {
+		all = append(all, types.NamespacedName{Namespace: slice.namespace, Name: service})
+	}
+	return all
 }
 
 // Replace is cache.Store's: the objects were listed.
@@ -326,9 +341,9 @@ func strip(object any) metav1.Object {
 	case *packed:
 		return object
 	case *corev1.Service:
-		return pack(object, "", endpoints.StripService(object).Marshal)
+		return pack(object, nil, endpoints.StripService(object).Marshal)
 	case *discoveryv1.EndpointSlice:
-		return pack(object, object.Labels[discoveryv1.LabelServiceName], endpoints.StripSlice(object).Marshal)
+		return pack(object, endpoints.ServicesOf(object), endpoints.StripSlice(object).Marshal)
 	case *appv1.Gateway:
 		kept := &appv1.Gateway{ObjectMeta: identity(&object.ObjectMeta), Spec: object.Spec}
 		kept.OwnerReferences, kept.Status.Attachments = object.OwnerReferences, object.Status.Attachments
@@ -366,9 +381,9 @@ func identity(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 type packed struct {
 	metav1.Object            // rest
 	namespace, name, version string
-	// service is that of an EndpointSlice.
-	service string
-	encoded []byte
+	// services are those of an EndpointSlice.
+	services []string
+	encoded  []byte
 }
 
 // rest is the metadata of packed objects that nobody reads.
@@ -379,12 +394,12 @@ func (p *packed) GetName() string            { return p.name }
 func (p *packed) GetResourceVersion() string { return p.version }
 
 // pack packs an object that marshal encodes.
-func pack(object metav1.Object, service string, marshal func() ([]byte, error)) *packed {
+func pack(object metav1.Object, services []string, marshal func() ([]byte, error)) *packed {
 	encoded, err := marshal()
 	utilruntime.Must(err) // types of Kubernetes are made to be encoded
 	return &packed{
 		Object: rest, namespace: object.GetNamespace(), name: object.GetName(), version: object.GetResourceVersion(),
-		service: service, encoded: encoded,
+		services: services, encoded: encoded,
 	}
 }
 

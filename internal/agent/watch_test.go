@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/endpoints"
 )
 
 // TestWhatIsNews: Services are looked at again when something that is read of them changed, and only then.
@@ -33,6 +35,9 @@ func TestWhatIsNews(t *testing.T) {
 		"endpoints have another port": {slice(func(s *discoveryv1.EndpointSlice) { *s.Ports[0].Port = 81 }), []string{"api"}},
 		"a slice changed its Service": {
 			slice(func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "shop" }), []string{"api", "shop"},
+		},
+		"a slice is of a ServiceImport, too": {
+			slice(func(s *discoveryv1.EndpointSlice) { s.Labels[endpoints.LabelServiceImport] = "shop" }), []string{"ServiceImport.shop", "api"},
 		},
 		"the end of one was not seen": {func(r *guardRig) { r.see(testServices) }, []string{"api"}},
 	} {

@@ -5,6 +5,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/model"
 	"gateway/internal/proxypod"
 )
 
@@ -22,6 +23,21 @@ func StripService(service *corev1.Service) *corev1.Service {
 	return kept
 }
 
+// LabelServiceImport is the label of an EndpointSlice with the name of its ServiceImport.
+const LabelServiceImport = "multicluster.kubernetes.io/service-name"
+
+// ServicesOf returns the names of what an EndpointSlice is of: a Service, what stands for a ServiceImport, or both, as
+// some controllers make a Service for each ServiceImport.
+func ServicesOf(slice *discoveryv1.EndpointSlice) (services []string) {
+	if service := slice.Labels[discoveryv1.LabelServiceName]; service != "" {
+		services = append(services, service)
+	}
+	if of := slice.Labels[LabelServiceImport]; of != "" {
+		services = append(services, model.ServiceImport(of))
+	}
+	return services
+}
+
 // StripSlice keeps what States reads of an EndpointSlice, and whose it is.
 func StripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	kept := &discoveryv1.EndpointSlice{
@@ -30,6 +46,9 @@ func StripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 		Ports:       slice.Ports,
 	}
 	kept.Labels = map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]}
+	if of := slice.Labels[LabelServiceImport]; of != "" {
+		kept.Labels[LabelServiceImport] = of
+	}
 	gateway, ofProxies := slice.Labels[proxypod.LabelGateway]
 	if ofProxies {
 		kept.Labels[proxypod.LabelGateway] = gateway

@@ -2,9 +2,12 @@ package endpoints
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/proxypod"
 )
@@ -36,5 +39,23 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 	proxies.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "shop-gateway-1"}
 	if kept := StripSlice(proxies); !reflect.DeepEqual(kept, proxies) {
 		t.Errorf("of endpoints that are proxies stays %+v", kept)
+	}
+}
+
+// TestServicesOf: an EndpointSlice may be of a Service and of a ServiceImport, or of none.
+func TestServicesOf(t *testing.T) {
+	for name, test := range map[string]struct {
+		labels map[string]string
+		want   []string
+	}{
+		"none":            {nil, nil},
+		"a Service":       {map[string]string{discoveryv1.LabelServiceName: "web"}, []string{"web"}},
+		"a ServiceImport": {map[string]string{LabelServiceImport: "web"}, []string{"ServiceImport.web"}},
+		"both":            {map[string]string{discoveryv1.LabelServiceName: "derived", LabelServiceImport: "web"}, []string{"derived", "ServiceImport.web"}},
+	} {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: test.labels}}
+		if got := ServicesOf(slice); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
 	}
 }

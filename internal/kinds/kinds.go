@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 )
 
 // Routes are the kinds of routes.
@@ -26,6 +27,7 @@ func init() {
 	}
 	add(schema.GroupVersion(gatewayv1.GroupVersion), append(Routes, "GatewayClass", "Gateway", "ListenerSet", "ReferenceGrant", "BackendTLSPolicy")...)
 	add(schema.GroupVersion(v1alpha1.GroupVersion), "XTelemetryPolicy")
+	add(schema.GroupVersion{Group: proxypod.GroupMultiCluster, Version: "v1beta1"}, "ServiceImport")
 	add(appv1.SchemeGroupVersion, "GatewayConfig", "RouteFilter", "BackendPolicy")
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"time"
 
 	"gateway/internal/tree"
@@ -209,11 +210,35 @@ type Condition struct {
 	Regex bool
 }
 
-// Backend is a port of a Service.
+// Backend is a port of a Service, or of what stands for a ServiceImport.
 type Backend struct {
 	Namespace, Service string
 	// Port is the port of the Service, not of its endpoints.
 	Port int32
+}
+
+// serviceImport is what names of ServiceImports begin with, among names of Services, which have no ".".
+const serviceImport = "ServiceImport."
+
+// ServiceImport stands for the ServiceImport of a name, of which endpoints may be in other clusters. It is no name of a
+// Service.
+func ServiceImport(name string) string { return serviceImport + name }
+
+// ServiceImportOf returns the name of the ServiceImport that a name stands for; false: it is that of a Service.
+func ServiceImportOf(service string) (name string, ok bool) {
+	return strings.CutPrefix(service, serviceImport)
+}
+
+// Name returns the name of the Service or ServiceImport.
+func (b Backend) Name() string { return strings.TrimPrefix(b.Service, serviceImport) }
+
+// Object returns "Service namespace/name", or "ServiceImport namespace/name".
+func (b Backend) Object() string {
+	kind := "Service"
+	if _, isImport := ServiceImportOf(b.Service); isImport {
+		kind = "ServiceImport"
+	}
+	return kind + " " + b.Namespace + "/" + b.Name()
 }
 
 // String returns "namespace/service:port".

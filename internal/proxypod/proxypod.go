@@ -48,6 +48,10 @@ const (
 	ResourceFilters = "routefilters"
 	// ResourceBackendPolicies is another one.
 	ResourceBackendPolicies = "backendpolicies"
+	// ResourceImports is the resource of ServiceImports.
+	ResourceImports = "serviceimports"
+	// GroupMultiCluster is the API group of ServiceImports.
+	GroupMultiCluster = "multicluster.x-k8s.io"
 	// ResourceAttachments is the resource of GatewayAttachments.
 	ResourceAttachments = "gatewayattachments"
 
@@ -85,8 +89,11 @@ func ChildName(gateway string) string {
 
 // GroupOf returns the API group of a resource that agents watch.
 func GroupOf(resource string) string {
-	if resource == ResourceFilters || resource == ResourceBackendPolicies {
+	switch resource {
+	case ResourceFilters, ResourceBackendPolicies:
 		return appv1.GroupName
+	case ResourceImports:
+		return GroupMultiCluster
 	}
 	return gatewayv1.GroupName
 }

@@ -4,6 +4,7 @@ package v1
 // that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 //
 // +kubebuilder:validation:MinProperties=3
+// +kubebuilder:validation:XValidation:rule="!has(self.backup) || !has(self.backup.kind) || self.backup.kind == 'Service'",fieldPath=".backup.kind",message="only the backup of a BackendPolicy can be a ServiceImport: attach routes of the Gateway API, and use a BackendPolicy"
 type Backend struct {
 	// The name of the Service, in the Gateway's namespace.
 	// +required
@@ -57,13 +58,29 @@ type BackendSettings struct {
 	WaitForEndpoint *WaitForEndpoint `json:"waitForEndpoint,omitempty"`
 
 	// A Service of the same namespace whose endpoints get the requests and connections while this one has no ready
-	// endpoint, or none whose health checks pass. All other settings, TLS and the appProtocol are those of this Service.
+	// endpoint, or none whose health checks pass. In a BackendPolicy, it may be a ServiceImport. All other settings, TLS
+	// and the appProtocol are those of this Service.
 	// +optional
 	Backup *BackupService `json:"backup,omitempty"`
 }
 
-// BackupService is a port of a Service.
+// BackupKind is a kind of backups.
+type BackupKind string
+
+const (
+	// BackupServiceKind is the kind of Services.
+	BackupServiceKind BackupKind = "Service"
+	// BackupServiceImport is the kind of ServiceImports.
+	BackupServiceImport BackupKind = "ServiceImport"
+)
+
+// BackupService is a port of a Service, or of a ServiceImport.
 type BackupService struct {
+	// The kind: Service, or ServiceImport of the group multicluster.x-k8s.io. Empty: Service.
+	// +optional
+	// +kubebuilder:validation:Enum=Service;ServiceImport
+	Kind BackupKind `json:"kind,omitempty"`
+
 	// The name of the Service.
 	// +required
 	// +kubebuilder:validation:MinLength=1

@@ -57,23 +57,25 @@ type BackendPolicySpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && (has(a.sectionName) ? a.sectionName : '') == (has(b.sectionName) ? b.sectionName : '')))",message="two targetRefs are for the same Service port: remove one of them"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.name == b.name && a.kind == b.kind && (has(a.sectionName) ? a.sectionName : '') == (has(b.sectionName) ? b.sectionName : '')))",message="two targetRefs are for the same Service port: remove one of them"
 	TargetRefs []BackendPolicyTarget `json:"targetRefs"`
 
 	BackendSettings `json:",inline"`
 }
 
-// BackendPolicyTarget names a Service, or one port of it.
+// BackendPolicyTarget names a Service or ServiceImport, or one port of it.
+//
+// +kubebuilder:validation:XValidation:rule="(self.kind == 'ServiceImport') == (self.group == 'multicluster.x-k8s.io')",message="a ServiceImport is of the group multicluster.x-k8s.io, and a Service of the empty one"
 type BackendPolicyTarget struct {
-	// The API group, which is empty.
+	// The API group: the empty one, or multicluster.x-k8s.io.
 	// +optional
-	// +kubebuilder:validation:Enum=""
+	// +kubebuilder:validation:Enum="";multicluster.x-k8s.io
 	// +kubebuilder:default=""
 	Group string `json:"group,omitempty"`
 
-	// The kind, which is Service.
+	// The kind: Service, or ServiceImport.
 	// +optional
-	// +kubebuilder:validation:Enum=Service
+	// +kubebuilder:validation:Enum=Service;ServiceImport
 	// +kubebuilder:default=Service
 	Kind string `json:"kind,omitempty"`
 

@@ -41,7 +41,7 @@ var headerVariables = filter{
 			case header.Variable != "BackendService":
 				p.set("variable."+ir.Quote(header.Name, ir.InName), header.Variable)
 			case in.Target != nil && in.Target.Backend.Service != "":
-				set = appendText(appendText(set, header.Name), in.Target.Backend.Service)
+				set = appendText(appendText(set, header.Name), in.Target.Backend.Name())
 			}
 		}
 		p.setList("variables.del", del, 1)

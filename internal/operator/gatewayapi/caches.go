@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	"gateway/internal/logging"
+	"gateway/internal/multicluster"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -46,13 +47,16 @@ const (
 var resourceOf = map[string]string{
 	"GatewayClass": resourceClasses, "Gateway": resourceGateways, "ListenerSet": resourceListenerSets, "ReferenceGrant": resourceGrants,
 	"BackendTLSPolicy": "backendtlspolicies", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes",
-	"TCPRoute": "tcproutes", "UDPRoute": "udproutes", "XTelemetryPolicy": resourceTelemetry,
+	"TCPRoute": "tcproutes", "UDPRoute": "udproutes", "XTelemetryPolicy": resourceTelemetry, kindImport: proxypod.ResourceImports,
 }
 
 // groupVersionOf returns the group and version of a resource of resourceOf.
 func groupVersionOf(resource string) schema.GroupVersion {
-	if resource == resourceTelemetry {
+	switch resource {
+	case resourceTelemetry:
 		return schema.GroupVersion(v1alpha1.GroupVersion)
+	case proxypod.ResourceImports:
+		return multicluster.Versions[0]
 	}
 	return schema.GroupVersion(gatewayv1.GroupVersion)
 }
@@ -61,6 +65,7 @@ func groupVersionOf(resource string) schema.GroupVersion {
 // is one of our Gateways that is not Programmed any more.
 const (
 	kindService   = "Service"
+	kindImport    = "ServiceImport"
 	kindProxies   = "proxies"
 	kindNamespace = "Namespace"
 	kindBinding   = "RoleBinding"
@@ -147,15 +152,20 @@ func (c *Controller) discover(ctx context.Context) {
 		if c.informer(name) != nil || !has[resource] {
 			continue
 		}
-		generic, err := c.factory.ForResource(resource)
-		if err == nil {
-			err = c.handle(kind, generic.Informer())
+		informer := c.inputs.Imports
+		if kind != kindImport {
+			generic, err := c.factory.ForResource(resource)
+			if err != nil {
+				logging.Errorf("Not looking after %s: %v", name, err)
+				continue
+			}
+			informer = generic.Informer()
 		}
-		if err != nil {
+		if err := c.handle(kind, informer); err != nil {
 			logging.Errorf("Not looking after %s: %v", name, err)
 			continue
 		}
-		found[name] = generic.Informer()
+		found[name] = informer
 	}
 	c.mu.Lock()
 	maps.Copy(c.served, found) // all of them, before the first one has its objects: nothing is ready before
@@ -197,12 +207,13 @@ func (c *Controller) hasBundles() bool {
 	return c.bundles
 }
 
-// has returns the resources that the cluster has of the groups of the Gateway API, and of that of ClusterTrustBundles.
+// has returns the resources that the cluster has of the groups of the Gateway API, and of those of ClusterTrustBundles
+// and ServiceImports. ServiceImports of any version count as of the first one.
 func (c *Controller) has() (map[schema.GroupVersionResource]bool, error) {
 	all := map[schema.GroupVersionResource]bool{}
-	groups := []schema.GroupVersion{
+	groups := slices.Concat(multicluster.Versions, []schema.GroupVersion{
 		schema.GroupVersion(gatewayv1.GroupVersion), schema.GroupVersion(v1alpha1.GroupVersion), certificatesv1.SchemeGroupVersion,
-	}
+	})
 	for _, group := range groups {
 		list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(group.String())
 		switch {
@@ -213,6 +224,11 @@ func (c *Controller) has() (map[schema.GroupVersionResource]bool, error) {
 		}
 		for i := range list.APIResources {
 			all[group.WithResource(list.APIResources[i].Name)] = true
+		}
+	}
+	for _, version := range multicluster.Versions {
+		if all[version.WithResource(proxypod.ResourceImports)] {
+			all[multicluster.Versions[0].WithResource(proxypod.ResourceImports)] = true
 		}
 	}
 	return all, nil

@@ -215,7 +215,7 @@ func (c *Controller) changeOne(seen *observed, id source.Object) bool {
 		object := c.object(id)
 		c.noteVersion(id, object)
 		return c.index.Change(id, object) && len(seen.newOwn(object)) == 0
-	case kindService: // the index knows
+	case kindService, kindImport: // the index knows
 		return true
 	case "Gateway", "XTelemetryPolicy":
 		object := c.object(id)

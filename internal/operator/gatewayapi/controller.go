@@ -61,6 +61,8 @@ type Inputs struct {
 	Filters              appinformers.RouteFilterInformer
 	Policies             appinformers.BackendPolicyInformer
 	Namespaces, Bindings cache.SharedIndexInformer
+	// Imports is run once the cluster has ServiceImports.
+	Imports cache.SharedIndexInformer
 	// ClusterBindings is run by Fill, too. It is nil if no Gateway may watch the cluster. MayWatchCluster reports which
 	// may and want to; nil: none.
 	ClusterBindings cache.SharedIndexInformer

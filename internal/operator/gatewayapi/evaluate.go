@@ -52,8 +52,12 @@ type fault struct {
 // evaluateChanged returns what is to be changed because of tasks; nil: everything has to be evaluated.
 func (c *Controller) evaluateChanged(ctx context.Context, tasks []task) (result *evaluation) {
 	for _, task := range tasks {
-		if c.index != nil && task.Kind == kindService { // Replace does not look at Services
+		switch { // Replace does not look at Services
+		case c.index == nil:
+		case task.Kind == kindService:
 			c.index.ChangeService(task.Namespace, task.Name)
+		case task.Kind == kindImport:
+			c.index.ChangeService(task.Namespace, model.ServiceImport(task.Name))
 		}
 	}
 	if c.isIncomplete || c.index == nil || len(c.faults) > 0 || len(c.seen.stalled) > 0 || len(c.stalledResources()) > 0 {

@@ -68,6 +68,7 @@ func newFixture(tb testing.TB, documents string) *fixture {
 		Endpoints:  services.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: services.Core().V1().Namespaces().Informer(), Bindings: services.Rbac().V1().RoleBindings().Informer(),
 		ClusterBindings: services.Rbac().V1().ClusterRoleBindings().Informer(),
+		Imports:         informers.NewSharedInformerFactory(f.kube, 0).Core().V1().Services().Informer(), // the server has none
 		MayWatchCluster: func(own *appv1.Gateway) bool { return own.Spec.Watch == appv1.WatchCluster },
 	}
 	for _, informer := range []cache.SharedIndexInformer{f.inputs.Proxies, f.inputs.Attachments, f.inputs.Endpoints} {
@@ -83,6 +84,9 @@ func newFixture(tb testing.TB, documents string) *fixture {
 	tb.Cleanup(f.controller.writes.ShutDown)
 	tb.Cleanup(f.controller.attacher.queue.ShutDown)
 	for _, resource := range resourceOf {
+		if f.controller.served[resource] = f.inputs.Imports; resource == proxypod.ResourceImports {
+			continue
+		}
 		informer, err := f.controller.factory.ForResource(groupVersionOf(resource).WithResource(resource))
 		must(tb, err)
 		f.controller.served[resource] = informer.Informer()

@@ -129,6 +129,8 @@ func resourceOfKind(kind string) string {
 		return proxypod.ResourceBackendPolicies
 	case kindAttached:
 		return proxypod.ResourceAttachments
+	case kindImport: // nobody waits for it
+		return ""
 	}
 	return resourceOf[kind]
 }

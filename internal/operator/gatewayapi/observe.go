@@ -268,7 +268,12 @@ func (c *Controller) liveOf(own *appv1.Gateway) (status.Live, appv1.WatchMode, e
 	return live, watchOf(own, live, reports), nil
 }
 
+// service returns a Service, or a ServiceImport as one.
 func (o *observed) service(namespace, name string) (*corev1.Service, bool) {
+	if of, isImport := model.ServiceImportOf(name); isImport {
+		service, _ := o.controller.object(source.Object{Kind: kindImport, Namespace: namespace, Name: of}).(*corev1.Service)
+		return service, !o.stalled[proxypod.ResourceImports]
+	}
 	service, err := o.controller.inputs.Services.Core().V1().Services().Lister().Services(namespace).Get(name)
 	if err != nil { // it does not exist: the cache has no other error
 		return nil, true

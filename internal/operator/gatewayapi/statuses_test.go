@@ -73,7 +73,7 @@ func TestAStatusIsWrittenOnce(t *testing.T) {
 			written = append(written, strings.Split(resource, "/")[0])
 		}
 	}
-	if got := slices.Compact(written); len(got) != len(resourceOf)-1 { // all but ReferenceGrants
+	if got := slices.Compact(written); len(got) != len(resourceOf)-2 { // all but ReferenceGrants and ServiceImports
 		t.Fatalf("statuses are written of %v", got)
 	}
 	// Our Gateways are seen by now, and not the statuses. So some are to be others.

@@ -24,6 +24,7 @@ import (
 	clientset "gateway/generated/app/clientset/versioned"
 	"gateway/internal/kinds"
 	"gateway/internal/logging"
+	"gateway/internal/proxypod"
 	"gateway/internal/source/ingress"
 )
 
@@ -77,6 +78,7 @@ var ClusterPermissions = slices.Concat([]Permission{
 	{appv1.GroupName, "routefilters", read},
 	{"rbac.authorization.k8s.io", "rolebindings", []string{"delete"}},
 	{gatewayv1.GroupName, "referencegrants", read},
+	{proxypod.GroupMultiCluster, proxypod.ResourceImports, read},
 }, withStatus(append(kinds.Routes, "GatewayClass", "Gateway", "ListenerSet", "BackendTLSPolicy", "BackendPolicy", "XTelemetryPolicy")...))
 
 // withStatus are the permissions for objects that are read, and whose status is written.

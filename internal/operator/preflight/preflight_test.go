@@ -98,7 +98,7 @@ var checkTests = map[string]struct {
 	},
 	"all is denied": {
 		everywhere, func(authorizationv1.ResourceAttributes) bool { return true }, nil, nil,
-		"list/watch/create/patch gatewayproxies.app.example.com in all namespaces, and 40 more: apply artifacts/rbac",
+		"list/watch/create/patch gatewayproxies.app.example.com in all namespaces, and 41 more: apply artifacts/rbac",
 	},
 }
 

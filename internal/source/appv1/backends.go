@@ -36,7 +36,7 @@ func BackendSettings(spec *appv1.BackendSettings, of model.Backend) model.Backen
 	}
 	if check := spec.HealthCheck; check != nil {
 		policy.Check = &model.HealthCheck{
-			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), of.Service),
+			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), of.Name()),
 			Interval: cmp.Or(duration(check.Interval), 5*time.Second), Timeout: cmp.Or(duration(check.Timeout), 2*time.Second),
 			Fall: or(check.UnhealthyThreshold, 3), Rise: or(check.HealthyThreshold, 2),
 		}
@@ -53,6 +53,9 @@ func BackendSettings(spec *appv1.BackendSettings, of model.Backend) model.Backen
 	}
 	if backup := spec.Backup; backup != nil {
 		policy.Backup = model.Backend{Namespace: of.Namespace, Service: backup.Name, Port: backup.Port}
+		if backup.Kind == appv1.BackupServiceImport {
+			policy.Backup.Service = model.ServiceImport(backup.Name)
+		}
 	}
 	return policy
 }

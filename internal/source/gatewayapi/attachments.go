@@ -21,6 +21,7 @@ var resources = map[string]string{
 	kindGateway: "gateways", kindListenerSet: "listenersets", kindGrant: "referencegrants",
 	"HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes", "TCPRoute": "tcproutes",
 	kindFilter: proxypod.ResourceFilters, kindTLSPolicy: "backendtlspolicies", kindBackendPolicy: proxypod.ResourceBackendPolicies,
+	kindImport: proxypod.ResourceImports,
 }
 
 // WatchedResources are the resources that a data plane may need, besides Gateways and Services.
@@ -139,9 +140,9 @@ func (r *Result) Attachments(parent Parent, served []string) map[string]appv1.Ga
 	for c := range plane.claims {
 		one, known := all[c.namespace]
 		if one.Namespace = c.namespace; !known {
-			// Policies come with anything: a route may get its first backend there at any time, and agents see this edit
-			// before the operator names anything.
-			one.Resources = []string{"backendtlspolicies", proxypod.ResourceBackendPolicies}
+			// Policies and ServiceImports come with anything: a route may get its first backend there at any time, and
+			// agents see this edit before the operator names anything.
+			one.Resources = []string{"backendtlspolicies", proxypod.ResourceBackendPolicies, proxypod.ResourceImports}
 			if plane.selectsNamespaces() {
 				one.Labels = r.t.selectedLabels(plane, c.namespace)
 			}

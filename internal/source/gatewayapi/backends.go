@@ -9,6 +9,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
+	"gateway/internal/proxypod"
 )
 
 // backend returns the Service port that a reference of a route is to, or what is wrong with the reference. It gets
@@ -17,6 +18,9 @@ func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObj
 	backend := model.Backend{
 		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),
 	}
+	if isImport(string(or(ref.Group, corev1.GroupName)), string(or(ref.Kind, kindService))) {
+		backend.Service = model.ServiceImport(backend.Service)
+	}
 	problem := t.backendProblem(r, requests, ref, backend)
 	if problem.reason() == "" {
 		r.backends = append(r.backends, backend)
@@ -24,18 +28,36 @@ func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObj
 	return backend, problem
 }
 
-// backendProblem returns what is wrong with a reference to a Service port.
+// isImport reports whether a reference is to a ServiceImport.
+func isImport(group, kind string) bool {
+	return group == proxypod.GroupMultiCluster && kind == kindImport
+}
+
+// serviceName returns the name of a Service, or of what stands for a ServiceImport.
+func serviceName(kind, name string) string {
+	if kind == kindImport {
+		return model.ServiceImport(name)
+	}
+	return name
+}
+
+// backendProblem returns what is wrong with a reference to a port of a Service or ServiceImport.
 func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
 	var v verdict
 	from := reference{gatewayv1.GroupName, r.kind, r.GetNamespace()}
+	group, kind := string(or(ref.Group, corev1.GroupName)), string(or(ref.Kind, kindService))
 	switch {
-	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Service") != "Service":
-		v.no(gatewayv1.RouteReasonInvalidKind, "only Services can be backends, and not objects of kind %s", or(ref.Kind, "Service"))
-	case !t.isGranted(from, "Service", backend.Namespace, backend.Service):
-		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s refer to Service %s",
-			backend.Namespace, r.kind, r.GetNamespace(), backend.Service)
+	case kind == kindImport && !isImport(group, kind):
+		v.no(gatewayv1.RouteReasonInvalidKind, "a ServiceImport is of the group %s, and not of %q", proxypod.GroupMultiCluster, group)
+	case !isImport(group, kind) && (group != corev1.GroupName || kind != kindService):
+		v.no(gatewayv1.RouteReasonInvalidKind, "only Services and ServiceImports can be backends, and not objects of kind %s", kind)
+	case backend.Name() != string(ref.Name): // no Service has such a name
+		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", backend.Namespace, ref.Name)
+	case !t.isGranted(from, kind, backend.Namespace, backend.Name()):
+		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s refer to %s %s",
+			backend.Namespace, r.kind, r.GetNamespace(), kind, backend.Name())
 	case backend.Port == 0:
-		v.no(gatewayv1.RouteReasonBackendNotFound, "the reference to Service %s/%s has no port", backend.Namespace, backend.Service)
+		v.no(gatewayv1.RouteReasonBackendNotFound, "the reference to %s has no port", backend.Object())
 	default:
 		t.checkPort(&v, requests, backend)
 	}
@@ -49,7 +71,7 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 		return
 	}
 	if service == nil {
-		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", backend.Namespace, backend.Service)
+		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no %s", backend.Object())
 		return
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
@@ -58,15 +80,15 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	}
 	i := slices.IndexFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return port.Port == backend.Port && isForTCP(port) })
 	if i < 0 {
-		v.no(gatewayv1.RouteReasonBackendNotFound, "Service %s/%s has no port %d for TCP, but %s: add it or change the reference",
-			backend.Namespace, backend.Service, backend.Port, portNumbers(service))
+		v.no(gatewayv1.RouteReasonBackendNotFound, "%s has no port %d for TCP, but %s: add it or change the reference",
+			backend.Object(), backend.Port, portNumbers(service))
 		return
 	}
 	if kind == "TCPRoute" || kind == "TLSRoute" {
 		return
 	}
 	appProtocol := or(service.Spec.Ports[i].AppProtocol, "")
-	of := fmt.Sprintf("port %d of Service %s/%s has appProtocol %q, which", backend.Port, backend.Namespace, backend.Service, appProtocol)
+	of := fmt.Sprintf("port %d of %s has appProtocol %q, which", backend.Port, backend.Object(), appProtocol)
 	switch protocol := model.ProtocolOf(appProtocol, kind); {
 	case protocol == model.UnknownProtocol:
 		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s the proxies do not speak: use %s, or remove it", of, model.KnownProtocols)

@@ -80,8 +80,8 @@ func parseAll(t *testing.T, content []byte) gatewayapi.Objects {
 		switch head.Kind {
 		case "Namespace":
 			objects.Namespaces[head.Name] = labels.Merge(head.Labels, labels.Set{corev1.LabelMetadataName: head.Name})
-		case "Service":
-			services[name] = parse[corev1.Service](t, document)
+		case "Service", "ServiceImport":
+			services[head.Namespace+"/"+serviceName(&head)] = parse[corev1.Service](t, document)
 		case "Secret", "ConfigMap", "ClusterTrustBundle":
 			others[head.Kind+" "+name] = true
 		case "GatewayClass":
@@ -128,6 +128,14 @@ func parseAll(t *testing.T, content []byte) gatewayapi.Objects {
 	}
 	addFunctions(&objects, services, others)
 	return objects
+}
+
+// serviceName is the name of a Service, or of what stands for a ServiceImport.
+func serviceName(head *metav1.PartialObjectMetadata) string {
+	if head.Kind == "ServiceImport" {
+		return model.ServiceImport(head.Name)
+	}
+	return head.Name
 }
 
 // addFunctions lets the source ask for what it does not get whole.

@@ -5,13 +5,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/proxypod"
 )
 
 // reference is the origin of a reference.
 type reference struct{ group, kind, namespace string }
 
-// isGranted reports whether an object may refer to one of Kubernetes itself with a kind, namespace and name: both
-// are in one namespace, or a ReferenceGrant allows it. The route that is translated uses the oldest that does.
+// isGranted reports whether an object may refer to one of Kubernetes itself, or to a ServiceImport, with a kind,
+// namespace and name: both are in one namespace, or a ReferenceGrant allows it. The route that is translated uses the
+// oldest that does.
 func (t *translator) isGranted(from reference, kind, namespace, name string) bool {
 	if from.namespace == namespace {
 		return true
@@ -24,11 +27,15 @@ func (t *translator) isGranted(from reference, kind, namespace, name string) boo
 	case t.isMakingPlanes:
 		t.grants[object] = true
 	}
+	group := corev1.GroupName
+	if kind == kindImport {
+		group = proxypod.GroupMultiCluster
+	}
 	isFrom := func(f gatewayv1.ReferenceGrantFrom) bool {
 		return reference{string(f.Group), string(f.Kind), string(f.Namespace)} == from
 	}
 	isTo := func(to gatewayv1.ReferenceGrantTo) bool {
-		return to.Group == corev1.GroupName && string(to.Kind) == kind && string(or(to.Name, gatewayv1.ObjectName(name))) == name
+		return string(to.Group) == group && string(to.Kind) == kind && string(or(to.Name, gatewayv1.ObjectName(name))) == name
 	}
 	i := slices.IndexFunc(t.Grants, func(grant *gatewayv1.ReferenceGrant) bool {
 		return grant.Namespace == namespace && slices.ContainsFunc(grant.Spec.From, isFrom) && slices.ContainsFunc(grant.Spec.To, isTo)

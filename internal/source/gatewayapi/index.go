@@ -43,9 +43,10 @@ type Changes struct {
 }
 
 // The kinds of objects that routes depend on, beside RouteFilters. A ReferenceGrant stands for all of its namespace.
-// What is reported is in the namespace of the data plane.
+// What is reported is in the namespace of the data plane. For a ServiceImport, there is the Service that stands for it.
 const (
 	kindService  = "Service"
+	kindImport   = "ServiceImport"
 	kindGrant    = "ReferenceGrant"
 	kindReported = "reported"
 )
@@ -165,6 +166,8 @@ func (x *Index) Change(id Object, object metav1.Object) bool {
 		x.indexPolicies()
 	case id.Kind == kindGrant:
 		x.Grants = changed(x.Grants, id, object, func(*gatewayv1.ReferenceGrant) { x.touched[Object{kindGrant, id.Namespace, ""}] = true })
+	case id.Kind == kindImport:
+		x.ChangeService(id.Namespace, model.ServiceImport(id.Name))
 	case id.Kind == kindConfig:
 		x.isOther = x.isOther || x.configs[types.NamespacedName{Namespace: id.Namespace, Name: id.Name}]
 	case id.Kind == kindGateway:
@@ -200,14 +203,16 @@ func changed[P metav1.Object](all []P, id Object, object metav1.Object, touch fu
 // touchTLSTargets notes that the routes to the targets of a policy may depend on it.
 func (x *Index) touchTLSTargets(policy *gatewayv1.BackendTLSPolicy) {
 	for i := range policy.Spec.TargetRefs {
-		x.ChangeService(policy.Namespace, string(policy.Spec.TargetRefs[i].Name))
+		if name, ok := targetName(&policy.Spec.TargetRefs[i]); ok {
+			x.ChangeService(policy.Namespace, name)
+		}
 	}
 }
 
 // touchTargets notes that the ports of the targets of a BackendPolicy get their policies again.
 func (x *Index) touchTargets(policy *appv1.BackendPolicy) {
 	for _, ref := range policy.Spec.TargetRefs {
-		x.touched[Object{kindTarget, policy.Namespace, ref.Name}] = true
+		x.touched[Object{kindTarget, policy.Namespace, serviceName(ref.Kind, ref.Name)}] = true
 	}
 }
 
@@ -224,7 +229,7 @@ func (x *Index) Renew(id Object, object metav1.Object) {
 	}
 }
 
-// ChangeService takes in a Service that is new, another one, or gone.
+// ChangeService takes in a Service, or what stands for a ServiceImport, that is new, another one, or gone.
 func (x *Index) ChangeService(namespace, name string) {
 	x.touched[Object{kindService, namespace, name}] = true
 }

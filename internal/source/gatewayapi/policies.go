@@ -187,14 +187,15 @@ func (t *translator) indexPolicies() {
 	t.tlsPolicies, t.settings = policies[*gatewayv1.BackendTLSPolicy]{}, policies[*appv1.BackendPolicy]{}
 	for _, policy := range t.Policies {
 		for i := range policy.Spec.TargetRefs {
-			if ref := &policy.Spec.TargetRefs[i]; isService(ref) {
-				t.tlsPolicies.add(policy, string(ref.Name), string(or(ref.SectionName, "")))
+			ref := &policy.Spec.TargetRefs[i]
+			if name, ok := targetName(ref); ok {
+				t.tlsPolicies.add(policy, name, string(or(ref.SectionName, "")))
 			}
 		}
 	}
 	for _, policy := range t.BackendPolicies {
 		for _, ref := range policy.Spec.TargetRefs {
-			t.settings.add(policy, ref.Name, ref.SectionName)
+			t.settings.add(policy, serviceName(ref.Kind, ref.Name), ref.SectionName)
 		}
 	}
 }
@@ -281,8 +282,15 @@ func named(all []string, kind string, policy metav1.Object) []string {
 	return append(slices.Clip(all), kind+" "+policy.GetNamespace()+"/"+policy.GetName())
 }
 
-func isService(ref *gatewayv1.LocalPolicyTargetReferenceWithSectionName) bool {
-	return (ref.Group == corev1.GroupName || ref.Group == "core") && ref.Kind == "Service"
+// targetName returns the name of the Service that is a target, or of what stands for a ServiceImport; false: it is
+// neither.
+func targetName(ref *gatewayv1.LocalPolicyTargetReferenceWithSectionName) (string, bool) {
+	name := serviceName(string(ref.Kind), string(ref.Name))
+	_, isNamed := model.ServiceImportOf(name)
+	if isImport(string(ref.Group), string(ref.Kind)) {
+		return name, true
+	}
+	return name, (ref.Group == corev1.GroupName || ref.Group == "core") && ref.Kind == kindService && !isNamed
 }
 
 // hasPort reports whether a port of a Service may have a name. An unknown port counts as having it: too much TLS is

@@ -35,9 +35,10 @@ func (r *Result) IdleTargets() []IdleTarget {
 	for _, policy := range t.Policies {
 		for i := range policy.Spec.TargetRefs {
 			ref := &policy.Spec.TargetRefs[i]
-			target := model.Backend{Namespace: policy.Namespace, Service: string(ref.Name)}
-			idle, why := true, isMissing("only Services are backends, and not objects of kind %s", ref.Kind)
-			if isService(ref) {
+			name, ok := targetName(ref)
+			target := model.Backend{Namespace: policy.Namespace, Service: name}
+			idle, why := true, isMissing("only Services and ServiceImports are backends, and not objects of kind %s", ref.Kind)
+			if ok {
 				idle, why = t.isIdle(target, string(or(ref.SectionName, "")), true)
 			}
 			if idle {
@@ -47,14 +48,14 @@ func (r *Result) IdleTargets() []IdleTarget {
 	}
 	for _, policy := range t.BackendPolicies {
 		for i, ref := range policy.Spec.TargetRefs {
-			target := model.Backend{Namespace: policy.Namespace, Service: ref.Name}
+			target := model.Backend{Namespace: policy.Namespace, Service: serviceName(ref.Kind, ref.Name)}
 			if idle, why := t.isIdle(target, ref.SectionName, false); idle {
 				all = append(all, why.of(kindBackendPolicy, policy, targetRef(i)))
 			}
 		}
 		if backup := policy.Spec.Backup; backup != nil {
 			var v verdict
-			if t.checkPort(&v, "TCPRoute", model.Backend{Namespace: policy.Namespace, Service: backup.Name, Port: backup.Port}); v.reason() != "" {
+			if t.checkPort(&v, "TCPRoute", model.Backend{Namespace: policy.Namespace, Service: serviceName(string(backup.Kind), backup.Name), Port: backup.Port}); v.reason() != "" {
 				all = append(all, isMissing("%s", v.message()).of(kindBackendPolicy, policy, "backup"))
 			}
 		}
@@ -120,18 +121,16 @@ func (t *translator) isIdle(target model.Backend, port string, tls bool) (bool, 
 			return false, IdleTarget{}
 		}
 	}
-	name := target.Namespace + "/" + target.Service
+	name := target.Object()
 	service, known := t.service(target)
 	switch {
 	case known && service == nil:
-		const message = "there is no Service %s: correct the name, or put the policy into the namespace of the Service"
+		const message = "there is no %s: correct the name, or put the policy into its namespace"
 		return true, isMissing(message, name)
 	case known && port != "" && !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == port }):
-		return true, isMissing("Service %s has no port with the name %s, but %s", name, port, portNames(service))
+		return true, isMissing("%s has no port with the name %s, but %s", name, port, portNames(service))
 	case port != "":
-		name = fmt.Sprintf("port %s of Service %s", port, name)
-	default:
-		name = "Service " + name
+		name = fmt.Sprintf("port %s of %s", port, name)
 	}
 	for _, plane := range t.planes {
 		if in(plane.passed) {

@@ -41,6 +41,7 @@ var noExample = map[string]string{
 	"routes[].rules[].backendRefs[].filters[].requestHeaderModifier.remove":  "as in filters of a rule: request-headers.yaml",
 	"routes[].rules[].backendRefs[].filters[].responseHeaderModifier.add":    "as in filters of a rule: response-headers.yaml",
 	"routes[].rules[].backendRefs[].filters[].responseHeaderModifier.remove": "as in filters of a rule: response-headers.yaml",
+	"backends[].backup.kind":                                                 "it is for BackendPolicies: here, all are Services",
 	"tlsRoutes[].rules[].backendRefs[].weight":                               "as in tcpRoutes: tcp.yaml",
 }
 
@@ -119,6 +120,7 @@ var noValue = map[string]string{
 	"service.type":                                           "Kubernetes documents them",
 	"service.externalTrafficPolicy":                          "Kubernetes documents them",
 	"service.ipFamilyPolicy":                                 "Kubernetes documents them",
+	"backends[].backup.kind":                                 "it is for BackendPolicies: here, all are Services",
 	"backends[].proxyProtocol=V1":                            "like V2, to the user",
 	"backends[].loadBalancing.algorithm":                     "kubectl explain has them",
 	"listeners[].httpsRedirect.statusCode":                   "one is like another",

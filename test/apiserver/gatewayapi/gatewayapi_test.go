@@ -83,6 +83,7 @@ func TestGatewayAPI(t *testing.T) {
 		t.Run("an address in the cluster", func(t *testing.T) { testClusterAddress(t, api) })
 	}
 	t.Run("filters of all listeners", func(t *testing.T) { testListenerFilters(t, api, haproxy, port) })
+	t.Run("a ServiceImport", func(t *testing.T) { testImports(t, api, port) })
 	t.Run("an ExternalAuth", func(t *testing.T) { testExternalAuth(t, api, port) })
 	t.Run("cert-manager", func(t *testing.T) { testSolver(t, api, port) })
 	t.Run("cert-manager for a ListenerSet", func(t *testing.T) { testSolverOfSet(t, api, port) })

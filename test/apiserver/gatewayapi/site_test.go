@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,24 +72,39 @@ func createNamespace(t *testing.T, name string, labels map[string]string) {
 	must(t, err)
 }
 
-// createService makes a Service with one endpoint, which answers with the Service's namespace and name.
-func createService(t *testing.T, namespace, name string) {
+// serve answers requests with a text, until the function that it returns is called.
+func serve(t *testing.T, text string) (at netip.AddrPort, end func()) {
 	t.Helper()
-	address := testenv.OwnAddress(t)
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
 	must(t, err)
-	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, namespace+"/"+name) })}
+	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })}
 	go func() { _ = backend.Serve(listener) }()
-	t.Cleanup(func() { _ = backend.Close() })
-	_, err = server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	end = func() { _ = backend.Close() }
+	t.Cleanup(end)
+	return listener.Addr().(*net.TCPAddr).AddrPort(), end
+}
+
+// createService makes a Service with one endpoint, which answers with the Service's namespace and name, until the
+// function that it returns is called.
+func createService(t *testing.T, namespace, name string) (end func()) {
+	t.Helper()
+	at, end := serve(t, namespace+"/"+name)
+	_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+	createSlice(t, namespace, name+"-1", map[string]string{discoveryv1.LabelServiceName: name}, at)
+	return end
+}
+
+// createSlice makes an EndpointSlice with one endpoint.
+func createSlice(t *testing.T, namespace, name string, labels map[string]string, at netip.AddrPort) {
+	t.Helper()
+	_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: labels},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(listener.Addr().(*net.TCPAddr).Port))}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(at.Port()))}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}}},
 	}, metav1.CreateOptions{})
 	must(t, err)
 }

@@ -203,6 +203,7 @@ func useGatewayAPI(t *testing.T, namespace string) {
 	t.Helper()
 	team := namespace + "-team"
 	newNamespace(t, team)
+	server.InstallImports(t)
 	server.InstallGatewayAPI(t)
 	server.Kubectl(t, "apply", "-f", "testdata/gatewayapi.yaml")
 	testenv.Eventually(t, soon, "agents may read in the other namespace", func(ctx context.Context) error {

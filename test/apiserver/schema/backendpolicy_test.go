@@ -14,6 +14,7 @@ import (
 func TestBackendPolicy(t *testing.T) {
 	t.Parallel()
 	web := []appv1.BackendPolicyTarget{{Name: "web"}}
+	imported := appv1.BackendPolicyTarget{Group: "multicluster.x-k8s.io", Kind: "ServiceImport", Name: "web"}
 	checked := appv1.BackendSettings{HealthCheck: &appv1.HealthCheck{Path: "/healthz"}}
 	outliers := appv1.BackendSettings{OutlierDetection: &appv1.OutlierDetection{}}
 	balanced := func(algorithm appv1.LoadBalancingAlgorithm) appv1.BackendSettings {
@@ -29,7 +30,9 @@ func TestBackendPolicy(t *testing.T) {
 		"a port and all":     {[]appv1.BackendPolicyTarget{{Name: "web", SectionName: "a"}, {Name: "web"}}, checked, ""},
 		"no Service":         {nil, checked, "spec.targetRefs: Required value"},
 		"a Service twice":    {[]appv1.BackendPolicyTarget{{Name: "web"}, {Name: "web"}}, checked, "spec.targetRefs: Invalid value: two targetRefs are for the same Service port: remove one of them"},
-		"another kind":       {[]appv1.BackendPolicyTarget{{Kind: "ConfigMap", Name: "web"}}, checked, `spec.targetRefs[0].kind: Unsupported value: "ConfigMap": supported values: "Service"`},
+		"another kind":       {[]appv1.BackendPolicyTarget{{Kind: "ConfigMap", Name: "web"}}, checked, `spec.targetRefs[0].kind: Unsupported value: "ConfigMap": supported values: "Service", "ServiceImport"`},
+		"another group":      {[]appv1.BackendPolicyTarget{{Kind: "ServiceImport", Name: "web"}}, checked, "spec.targetRefs[0]: Invalid value: a ServiceImport is of the group multicluster.x-k8s.io"},
+		"a ServiceImport":    {[]appv1.BackendPolicyTarget{{Name: "web"}, imported}, checked, ""},
 		"no setting":         {web, appv1.BackendSettings{}, "spec: Invalid value: 1: spec in body should have at least 2 properties"},
 		"outliers unchecked": {web, outliers, "spec.outlierDetection: Invalid value: outlierDetection needs healthCheck"},
 		"Header without one": {web, balanced(appv1.LoadBalancingHeader), "spec.loadBalancing.header: Invalid value: header is required for algorithm Header"},

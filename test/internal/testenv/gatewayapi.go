@@ -3,11 +3,13 @@ package testenv
 import (
 	"encoding/json"
 	"flag"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/mcs-api/config/crd"
 )
 
 var gatewayAPI = flag.String("gateway-api", "", "the version of the Gateway API's CRDs, such as v1.6.3; that of go.mod if empty")
@@ -48,6 +50,20 @@ func (s *Server) InstallGatewayAPI(t testing.TB) {
 	s.installing.Lock()
 	defer s.installing.Unlock()
 	if _, err := envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: crds, MaxTime: crdTime}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// InstallImports installs the CRD of ServiceImports, of the Multi-Cluster Services API.
+func (s *Server) InstallImports(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "serviceimports.yaml")
+	if err := os.WriteFile(file, crd.ServiceImportCRD, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	if _, err := envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: []string{file}, MaxTime: crdTime}); err != nil {
 		t.Fatal(err)
 	}
 }

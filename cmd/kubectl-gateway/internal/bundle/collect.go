@@ -48,6 +48,7 @@ type resource struct {
 var resources = slices.Concat(
 	of(appv1.GroupName, "v1", "", "gateways", "gatewayconfigs", "routefilters", "backendpolicies", "gatewayproxies", "gatewayattachments"),
 	of(gatewayv1.GroupName, "v1", "", "gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "backendtlspolicies", "referencegrants"),
+	of(proxypod.GroupMultiCluster, "v1alpha1", "", proxypod.ResourceImports), // all CRDs of it serve this version
 	of("", "v1", "", "services", "events"), of("discovery.k8s.io", "v1", "", "endpointslices"), of("networking.k8s.io", "v1", "", "ingresses"),
 	of("", "v1", proxypod.LabelGateway, "pods"), of("apps", "v1", proxypod.LabelGateway, "deployments", "daemonsets"),
 )

@@ -35,9 +35,9 @@ func (s *Site) missingServices(table routing.Table) []model.Problem {
 		if _, known := s.service(backend.Namespace, backend.Service); known || isNamed || backend == (model.Backend{}) {
 			continue
 		}
-		if len(validation.IsDNS1123Label(backend.Service)) > 0 {
-			message := fmt.Sprintf("there can be no Service %q: a name has lower-case letters, digits and - alone, and the namespace is a field of its own", backend.Service)
-			all = append(all, wants(s.documents, backend.Namespace, backend.Service, message))
+		if len(validation.IsDNS1123Label(backend.Name())) > 0 {
+			message := fmt.Sprintf("there can be no Service %q: a name has lower-case letters, digits and - alone, and the namespace is a field of its own", backend.Name())
+			all = append(all, wants(s.documents, backend.Namespace, backend.Name(), message))
 			continue
 		}
 		var others []string
@@ -48,9 +48,10 @@ func (s *Site) missingServices(table routing.Table) []model.Problem {
 		}
 		slices.Sort(others)
 		if near := Nearest(backend.Service, others); near != "" {
-			message := fmt.Sprintf("Service %s/%s is not in the files, though others of its namespace are (there is %[1]s/%[3]s): "+
-				"correct the name or add it, else its requests are answered with 500", backend.Namespace, backend.Service, near)
-			all = append(all, wants(s.documents, backend.Namespace, backend.Service, message))
+			message := fmt.Sprintf("%s is not in the files, though others of its namespace are (there is %s/%s): "+
+				"correct the name or add it, else its requests are answered with 500",
+				backend.Object(), backend.Namespace, model.Backend{Service: near}.Name())
+			all = append(all, wants(s.documents, backend.Namespace, backend.Name(), message))
 		}
 	}
 	return all

@@ -23,6 +23,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/internal/certificates"
 	"gateway/internal/model"
+	"gateway/internal/multicluster"
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/tree"
 )
@@ -118,7 +119,7 @@ func (c *contents) add(object runtime.Object) {
 	case *appv1.GatewayConfig:
 		c.configs[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = object
 	case *corev1.Service:
-		c.around.services[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = object
+		c.around.addService(object, object.Kind == multicluster.Kind)
 	case *discoveryv1.EndpointSlice:
 		c.around.addSlice(object)
 	case *corev1.ConfigMap:
@@ -162,6 +163,9 @@ func typed(document Document, namespace string) (runtime.Object, error) {
 	var unknown []error
 	if err == nil {
 		unknown, err = json.UnmarshalStrict(content, object)
+	}
+	if kind.Kind == multicluster.Kind {
+		unknown = nil // it has fields that are not read
 	}
 	if err = errors.Join(append(unknown, err)...); err != nil {
 		return nil, fmt.Errorf("%s: %s: %s", document.Where(err), document, oneLine(err.Error()))

@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
+	"gateway/internal/endpoints"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
@@ -317,9 +318,20 @@ func (s *Site) localName(object metav1.Object) string {
 	return gatewayapi.LocalName(s.Gateway.Namespace, object.GetNamespace(), object.GetName())
 }
 
+// addService adds a Service, or a ServiceImport as one.
+func (s *Site) addService(service *corev1.Service, isImport bool) {
+	name := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+	if isImport {
+		name.Name = model.ServiceImport(service.Name)
+	}
+	s.services[name] = service
+}
+
 func (s *Site) addSlice(slice *discoveryv1.EndpointSlice) {
-	service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-	s.slices[service] = append(s.slices[service], slice)
+	for _, of := range endpoints.ServicesOf(slice) {
+		service := types.NamespacedName{Namespace: slice.Namespace, Name: of}
+		s.slices[service] = append(s.slices[service], slice)
+	}
 }
 
 // live returns a Gateway of the cluster.

@@ -16,6 +16,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
+	"gateway/internal/multicluster"
 )
 
 // kinds are those that are read of files. Of the groups app.example.com and gateway.networking.k8s.io, there are no
@@ -28,6 +29,7 @@ func newKinds() *runtime.Scheme {
 	all.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Namespace{})
 	all.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
 	all.AddKnownTypes(certificatesv1.SchemeGroupVersion, &certificatesv1.ClusterTrustBundle{})
+	multicluster.Register(all)
 	for kind := range scheme.Scheme.AllKnownTypes() {
 		if object, err := scheme.Scheme.New(kind); err == nil && kind.Group != appv1.GroupName && admission.Knows(kind.GroupKind()) {
 			all.AddKnownTypeWithName(kind, object)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -117,6 +116,12 @@ func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, e
 	for _, namespace := range slices.Sorted(maps.Keys(site.namespaces)) {
 		for _, resource := range site.namespaces[namespace].Resources {
 			client := client
+			if resource == proxypod.ResourceImports {
+				if err := site.unread(c.readImports(ctx, site, namespace)); err != nil {
+					return nil, err
+				}
+				continue
+			}
 			if proxypod.GroupOf(resource) == appv1.GroupName {
 				client = c.Gateways.AppV1().RESTClient()
 			}
@@ -155,13 +160,24 @@ func (c Clients) readServices(ctx context.Context, site *Site, namespace string)
 		return err
 	}
 	for i := range services.Items {
-		service := &services.Items[i]
-		site.services[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] = service
+		site.addService(&services.Items[i], false)
 	}
 	for i := range endpoints.Items {
 		site.addSlice(&endpoints.Items[i])
 	}
 	site.known[namespace] = true
+	return nil
+}
+
+// readImports takes the ServiceImports of a namespace from the cluster.
+func (c Clients) readImports(ctx context.Context, site *Site, namespace string) error {
+	imports, err := c.Imports.ServiceImports(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range imports.Items {
+		site.addService(&imports.Items[i], true)
+	}
 	return nil
 }
 

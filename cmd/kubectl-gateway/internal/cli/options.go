@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	clientset "gateway/generated/app/clientset/versioned"
+	"gateway/internal/multicluster"
 )
 
 // FieldManager is the name under which the plugin owns the fields that it applies.
@@ -88,6 +89,8 @@ type Clients struct {
 	Gateways clientset.Interface
 	// Routes are for the Gateway API.
 	Routes routesclient.Interface
+	// Imports are for ServiceImports.
+	Imports *multicluster.Client
 	// Core and the others are for single groups of Kubernetes: a clientset of all groups takes long to compile.
 	Core          *corev1client.CoreV1Client
 	Apps          *appsv1client.AppsV1Client
@@ -107,13 +110,14 @@ func (o *Options) Connect() (clients Clients, namespace string, err error) {
 	if err != nil {
 		return Clients{}, "", fmt.Errorf("failed to make a client: %w", err)
 	}
-	var errs [6]error
+	var errs [7]error
 	clients.Gateways, errs[0] = clientset.NewForConfigAndClient(clients.Config, transport)
 	clients.Routes, errs[1] = routesclient.NewForConfigAndClient(clients.Config, transport)
 	clients.Core, errs[2] = corev1client.NewForConfigAndClient(clients.Config, transport)
 	clients.Apps, errs[3] = appsv1client.NewForConfigAndClient(clients.Config, transport)
 	clients.Authorization, errs[4] = authorizationv1client.NewForConfigAndClient(clients.Config, transport)
 	clients.Discovery, errs[5] = discoveryv1client.NewForConfigAndClient(clients.Config, transport)
+	clients.Imports, errs[6] = multicluster.NewForConfigAndClient(clients.Config, transport)
 	if err = errors.Join(errs[:]...); err != nil {
 		return Clients{}, "", fmt.Errorf("failed to make a client: %w", err)
 	}

@@ -71,7 +71,7 @@ func (s *Site) references(table routing.Table, refused []model.Problem) []model.
 		why := table.Policies[backend].Refused
 		isSaid := func(problem model.Problem) bool { return strings.Contains(problem.Message, why) }
 		if why != "" && !slices.ContainsFunc(all, isSaid) {
-			all = append(all, model.Problem{Message: fmt.Sprintf("requests for Service %s are answered with 500: %s", backend, why)})
+			all = append(all, model.Problem{Message: fmt.Sprintf("requests for %s:%d are answered with 500: %s", backend.Object(), backend.Port, why)})
 		}
 	}
 	return all

@@ -50,3 +50,33 @@ endpoints: [{addresses: [10.1.0.1], conditions: {ready: true}}]
 		clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/").Want(t, 0, want)
 	}
 }
+
+// TestExplainServiceImport: a ServiceImport has the endpoints of the EndpointSlices with its label.
+func TestExplainServiceImport(t *testing.T) {
+	file := clitest.WriteFile(t, "shop.yaml", `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop, namespace: demo}
+spec: {gatewayClassName: gateway, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop, namespace: demo}
+spec:
+  parentRefs: [{name: shop}]
+  rules: [{backendRefs: [{group: multicluster.x-k8s.io, kind: ServiceImport, name: web, port: 80}]}]
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: web, namespace: demo}
+spec: {type: ClusterSetIP, ips: [10.9.9.9], ports: [{port: 80, protocol: TCP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: demo, labels: {multicluster.kubernetes.io/service-name: web, kubernetes.io/service-name: derived}}
+addressType: IPv4
+ports: [{name: "", port: 8080}]
+endpoints: [{addresses: [10.0.0.1]}]
+`)
+	clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/").Want(t, 0, "100% to ServiceImport web port 80, ready: 10.0.0.1:8080\n")
+}

@@ -107,7 +107,7 @@ func (e *Explanation) share(site *cli.Site, input render.Input, listener *routin
 	e.Refused = !slices.ContainsFunc(e.Backends, func(b Backend) bool { return b.Answer == "" })
 }
 
-// serviceName names a Service: with its namespace if that is not the Gateway's.
+// serviceName names a Service, or what stands for a ServiceImport: with its namespace if that is not the Gateway's.
 func serviceName(site *cli.Site, backend routing.Backend) string {
 	if backend.Namespace == site.Gateway.Namespace || backend.Service == "" {
 		return backend.Service

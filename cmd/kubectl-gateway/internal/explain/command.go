@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -177,7 +178,13 @@ func (e *Explanation) text() []byte {
 }
 
 func (b Backend) text() string {
-	text := fmt.Sprintf("%.4g%% to Service %s port %d", b.Percent, b.Service, b.Port)
+	kind, name := "Service", b.Service
+	if namespace, of := path.Split(b.Service); of != "" {
+		if of, isImport := model.ServiceImportOf(of); isImport {
+			kind, name = "ServiceImport", namespace+of
+		}
+	}
+	text := fmt.Sprintf("%.4g%% to %s %s port %d", b.Percent, kind, name, b.Port)
 	if b.Service == "" {
 		text = fmt.Sprintf("%.4g%% to no Service", b.Percent)
 	}

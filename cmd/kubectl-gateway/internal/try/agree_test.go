@@ -119,7 +119,7 @@ func asObjects(t *testing.T, path string) string {
 // own.
 var versions = map[string]string{
 	"": "app.example.com/v1", "RouteFilter": "app.example.com/v1", "GatewayConfig": "app.example.com/v1",
-	"Service": "v1", "Secret": "v1", "ConfigMap": "v1", "Namespace": "v1",
+	"Service": "v1", "Secret": "v1", "ConfigMap": "v1", "Namespace": "v1", "ServiceImport": "multicluster.x-k8s.io/v1beta1",
 }
 
 func isAdmitted(t *testing.T, content []byte) bool {

@@ -68,7 +68,7 @@ func (b *backends) serve(backend builtIn) (netip.AddrPort, error) {
 func answer(backend builtIn) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var text strings.Builder
-		fmt.Fprintf(&text, "Service %s answers. It got:\n\n%s %s %s\nHost: %s\n", backend.Backend, r.Method, r.URL.RequestURI(), r.Proto, r.Host)
+		fmt.Fprintf(&text, "%s:%d answers. It got:\n\n%s %s %s\nHost: %s\n", backend.Object(), backend.Port, r.Method, r.URL.RequestURI(), r.Proto, r.Host)
 		if backend.proxied {
 			fmt.Fprintf(&text, "PROXY header: from %s\n", r.RemoteAddr)
 		}
