@@ -374,6 +374,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.BackupService
   map:
     fields:
+    - name: kind
+      type:
+        scalar: string
     - name: name
       type:
         scalar: string

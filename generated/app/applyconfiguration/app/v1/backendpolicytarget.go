@@ -7,11 +7,11 @@ package v1
 // BackendPolicyTargetApplyConfiguration represents a declarative configuration of the BackendPolicyTarget type for use
 // with apply.
 //
-// BackendPolicyTarget names a Service, or one port of it.
+// BackendPolicyTarget names a Service or ServiceImport, or one port of it.
 type BackendPolicyTargetApplyConfiguration struct {
-	// The API group, which is empty.
+	// The API group: the empty one, or multicluster.x-k8s.io.
 	Group *string `json:"group,omitempty"`
-	// The kind, which is Service.
+	// The kind: Service, or ServiceImport.
 	Kind *string `json:"kind,omitempty"`
 	// The name of the Service.
 	Name *string `json:"name,omitempty"`

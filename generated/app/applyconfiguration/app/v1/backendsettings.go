@@ -27,7 +27,8 @@ type BackendSettingsApplyConfiguration struct {
 	// 503. Connections of TCP and TLS listeners do not wait.
 	WaitForEndpoint *WaitForEndpointApplyConfiguration `json:"waitForEndpoint,omitempty"`
 	// A Service of the same namespace whose endpoints get the requests and connections while this one has no ready
-	// endpoint, or none whose health checks pass. All other settings, TLS and the appProtocol are those of this Service.
+	// endpoint, or none whose health checks pass. In a BackendPolicy, it may be a ServiceImport. All other settings, TLS
+	// and the appProtocol are those of this Service.
 	Backup *BackupServiceApplyConfiguration `json:"backup,omitempty"`
 }
 

@@ -4,11 +4,17 @@
 
 package v1
 
+import (
+	appv1 "gateway/api/app/v1"
+)
+
 // BackupServiceApplyConfiguration represents a declarative configuration of the BackupService type for use
 // with apply.
 //
-// BackupService is a port of a Service.
+// BackupService is a port of a Service, or of a ServiceImport.
 type BackupServiceApplyConfiguration struct {
+	// The kind: Service, or ServiceImport of the group multicluster.x-k8s.io. Empty: Service.
+	Kind *appv1.BackupKind `json:"kind,omitempty"`
 	// The name of the Service.
 	Name *string `json:"name,omitempty"`
 	// The port of the Service.
@@ -19,6 +25,14 @@ type BackupServiceApplyConfiguration struct {
 // apply.
 func BackupService() *BackupServiceApplyConfiguration {
 	return &BackupServiceApplyConfiguration{}
+}
+
+// WithKind sets the Kind field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Kind field is set to the value of the last call.
+func (b *BackupServiceApplyConfiguration) WithKind(value appv1.BackupKind) *BackupServiceApplyConfiguration {
+	b.Kind = &value
+	return b
 }
 
 // WithName sets the Name field in the declarative configuration to the given value
