@@ -42,6 +42,9 @@ func TestIndex(t *testing.T) {
 			before := gatewayapi.Translate(w.objects())
 			for n := range edits {
 				what := fmt.Sprintf("edit %d, %s", n, w.edit())
+				for range w.IntN(3) {
+					what += ", and " + w.edit()
+				}
 				got, want := w.index.Result(), gatewayapi.Translate(w.objects())
 				compareResults(t, what, got, want)
 				w.compareChanges(t, what, got.Changes, before, want)
@@ -170,7 +173,7 @@ func (w *edited) editGateway(i int) string {
 	gateway.Generation++
 	spec, what := &gateway.Spec, ""
 	listener := &spec.Listeners[w.IntN(len(spec.Listeners))]
-	switch w.IntN(8) {
+	switch w.IntN(10) {
 	case 0:
 		what = "annotations"
 		spec.Infrastructure = &gatewayv1.GatewayInfrastructure{Annotations: map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue{"a": gatewayv1.AnnotationValue(fmt.Sprint(w.IntN(3)))}}
@@ -184,10 +187,14 @@ func (w *edited) editGateway(i int) string {
 		what = "a port"
 		listener.Port = []gatewayv1.PortNumber{80, 443, 8000, 8404}[w.IntN(4)]
 	case 4:
-		what = "namespaces"
-		listener.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{
-			From: []*gatewayv1.FromNamespaces{nil, ptr.To(gatewayv1.NamespacesFromAll), ptr.To(gatewayv1.NamespacesFromSame)}[w.IntN(3)],
-		}}
+		what = "namespaces and kinds"
+		froms := []gatewayv1.FromNamespaces{gatewayv1.NamespacesFromAll, gatewayv1.NamespacesFromSame, gatewayv1.NamespacesFromSelector}
+		listener.AllowedRoutes = &gatewayv1.AllowedRoutes{
+			Namespaces: &gatewayv1.RouteNamespaces{
+				From: &froms[w.IntN(3)], Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": []string{"gold", "none"}[w.IntN(2)]}},
+			},
+			Kinds: [][]gatewayv1.RouteGroupKind{nil, {{Kind: "GRPCRoute"}}, {{Kind: "GRPCRoute"}, {Kind: "HTTPRoute"}}}[w.IntN(3)],
+		}
 	case 5:
 		what = "ListenerSets"
 		spec.AllowedListeners = []*gatewayv1.AllowedListeners{nil, {Namespaces: &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)}}}[w.IntN(2)]
@@ -203,6 +210,14 @@ func (w *edited) editGateway(i int) string {
 			one.Name, one.Port = gatewayv1.SectionName(fmt.Sprint("more-", w.IntN(1000))), gatewayv1.PortNumber(9000+w.IntN(2))
 			spec.Listeners = slices.Insert(spec.Listeners, i, one)
 		}
+	case 8:
+		what = "names"
+		other := &spec.Listeners[w.IntN(len(spec.Listeners))]
+		listener.Name, other.Name = other.Name, listener.Name
+	case 9:
+		what = "the certificate for backends"
+		ref := &gatewayv1.SecretObjectReference{Name: "client", Namespace: []*gatewayv1.Namespace{nil, ptr.To[gatewayv1.Namespace]("elsewhere")}[w.IntN(2)]}
+		spec.TLS = []*gatewayv1.GatewayTLSConfig{nil, {Backend: &gatewayv1.GatewayBackendTLS{ClientCertificateRef: ref}}}[w.IntN(2)]
 	}
 	w.all.Gateways[i] = gateway
 	id := gatewayapi.Object{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name}
