@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"gateway/internal/model"
 )
 
 // MaxLooked bounds how many requests of a route a pod compares with a question for the next ones.
@@ -66,7 +68,8 @@ func Ended(text []byte, l Line, namespace, own string) (json.RawMessage, error) 
 			fields[name], _ = json.Marshal(long[:min(len(long), maxText)]) // never fails
 		}
 	}
-	of, name := own, strings.Split(strings.SplitN(l.Backend, ".", 2)[0], "_")
+	backend := strings.Replace(l.Backend, model.ServiceImport(""), "", 1)
+	of, name := own, strings.Split(strings.SplitN(backend, ".", 2)[0], "_")
 	if len(name) == 3 { // NAMESPACE_SERVICE_PORT: see render.BackendName
 		of = name[0]
 	}

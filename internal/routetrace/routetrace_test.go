@@ -123,6 +123,7 @@ func TestTakes(t *testing.T) {
 func TestEnded(t *testing.T) {
 	for backend, want := range map[string]string{
 		"team-a_web_80": "10.0.0.1_8080", "team-a_web_80.hash": "10.0.0.1_8080", "team-b_web_80": "-", "web_80": "-", "team-b_web_80.hash_1": "-",
+		"team-a_ServiceImport.web_80.hash": "10.0.0.1_8080", "team-b_ServiceImport.web_80": "-", "ServiceImport.web_80": "-",
 	} {
 		text := fmt.Sprintf(`{"userAgent":"\"server\":\"10.0.0.1_8080\"","backend":%q,"server":"10.0.0.1_8080"}`, backend)
 		var line, got routetrace.Line
@@ -133,6 +134,10 @@ func TestEnded(t *testing.T) {
 		if err := errors.Join(err, json.Unmarshal(ended, &got)); err != nil || got.Server != want {
 			t.Errorf("%s: %q is told, want %q: %v", backend, got.Server, want, err)
 		}
+	}
+	line := routetrace.Line{Backend: "team-b_ServiceImport.web_80"}
+	if ended, err := routetrace.Ended([]byte(`{"server":"10.0.0.1_8080"}`), line, "infra", "infra"); err != nil || string(ended) != `{"server":"-"}` {
+		t.Errorf("the namespace of the Gateway is told %s of another's ServiceImport: %v", ended, err)
 	}
 }
 
