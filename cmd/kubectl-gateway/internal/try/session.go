@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -102,14 +103,19 @@ func newSession(ctx context.Context, options *cli.Options, dir string, o *object
 	return s, s.apply(o)
 }
 
-// freePort returns a port that nothing listens on. Tests replace it, as many of them take ports at a time.
+// freePort returns a port that nothing listens on, and that the kernel gives to no connection: HAProxy binds it a while
+// later. Tests replace it, as many of them take ports at a time.
 var freePort = func(ctx context.Context) (int32, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("failed to find a port: %w", err)
+	for range 100 {
+		port := 20_000 + rand.Int32N(10_000) //nolint:gosec // no secret
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = connection.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			return port, nil
+		}
 	}
-	defer listener.Close()                                 //nolint:errcheck // nothing connected
-	return int32(listener.Addr().(*net.TCPAddr).Port), nil //nolint:gosec // a port
+	return 0, errors.New("failed to find a port: something listens on each from 20000 to 29999 that was tried")
 }
 
 // apply passes the objects to the agent.
