@@ -206,10 +206,7 @@ on_node() {
 }
 
 servers() { suite "Built programs on a real API server" api_server; }
-servers_and_node() {
-    suite "The kubectl plugin, and the Gateway API in an older cluster, on real API servers" two_clusters
-    node
-}
+others() { suite "The kubectl plugin, and the Gateway API in an older cluster, on real API servers" two_clusters; }
 node() { on_node "End-to-end tests on a node" end_to_end; }
 
 tier=${1:-}
@@ -231,13 +228,13 @@ test | all)
     ;;&
 test)
     assets || exit 1 # once, before both look for them
-    beside servers servers_and_node
+    beside servers others
     ;;&
 all) # tests of times, too, so one suite after the other
     servers
-    servers_and_node
+    others
     ;;&
-e2e)
+test | all | e2e) # requests under load: nothing runs beside it
     node
     ;;&
 all)
