@@ -252,8 +252,8 @@ func (c *Controller) labelsOf(namespace string) labels.Set {
 }
 
 // changeLive takes in what the proxies of one of our Gateways run by now. Objects that waited for them are looked at,
-// and those that depend on what the proxies report. The caches may have another Gateway before its task comes: if it is
-// not Programmed any more, everything is looked at a moment later, as the status of all that belongs to it says so then.
+// and those that depend on what the proxies report. The caches may have another Gateway before its task comes: if it
+// is not Programmed any more, everything is looked at a moment later: the status of all that belongs to it changes.
 func (c *Controller) changeLive(seen *observed, id source.Object) bool {
 	own := c.ownGateway(id.Namespace, id.Name)
 	if own == nil {

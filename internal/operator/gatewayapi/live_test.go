@@ -192,8 +192,8 @@ func TestAnEditIsKnownByItsOwnVersion(t *testing.T) {
 	}
 }
 
-// TestAReportHidesNoChangeOfItsGateway: by the time that a report of proxies is looked at, the caches may have a Gateway
-// that is not Programmed any more, whose own task comes later.
+// TestAReportHidesNoChangeOfItsGateway: by the time that a report of proxies is looked at, the caches may have a
+// Gateway that is not Programmed any more, whose own task comes later.
 func TestAReportHidesNoChangeOfItsGateway(t *testing.T) {
 	f := newFixture(t, shop)
 	f.settle()
