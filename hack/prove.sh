@@ -11,6 +11,7 @@ source hack/lib.sh
 
 parts=(cert-manager external-dns argo-rollouts keda nodes kubernetes-1.31 kubernetes-1.37)
 [[ -z ${GATEWAY_API_BENCH:-} ]] || parts+=(gateway-api-bench)
+project=$PWD
 PROVE_TOOLS=$(cached prove)
 PROVE_PAGE=$PWD/dist/prove.md
 export PROVE_TOOLS PROVE_PAGE
@@ -89,7 +90,7 @@ build_kubernetes() {
 # start_cluster starts the cluster of hack/cluster with the operator, until the part ends.
 start_cluster() {
     ! hack/cluster/cluster.sh kubeconfig >/dev/null 2>&1 || fail "a cluster is up: end it with hack/cluster/cluster.sh down"
-    trap 'hack/cluster/cluster.sh down' EXIT
+    trap 'cd "$project" && hack/cluster/cluster.sh down' EXIT # tests run in folders of their own
     use_node
     load_images
     make --no-print-directory -s deploy
