@@ -280,7 +280,7 @@ func TestWatchedRoutes(t *testing.T) {
 	expect()
 }
 
-// BenchmarkWatchedLine takes in a line about a request that nobody wants.
+// BenchmarkWatchedLine takes in a line about a request of another path than the question has.
 func BenchmarkWatchedLine(b *testing.B) {
 	traces := newRouteTraces(Options{}, &configHandler{})
 	q := &routeQuestion{Question: routetrace.Question{Next: 1, Wanted: routetrace.Wanted{Path: "/none"}}}

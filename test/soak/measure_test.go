@@ -40,7 +40,7 @@ func addMetrics(ctx context.Context, counts map[string]float64, pod *corev1.Pod,
 	return lines.Err()
 }
 
-// addProcesses adds what the kernel tells of a pod's HAProxy processes, old workers included, and what HAProxy has.
+// addProcesses adds what the kernel reports of a pod's HAProxy processes, old workers included, and what HAProxy has.
 func addProcesses(counts map[string]float64, pod *corev1.Pod) error {
 	var socket string
 	files, _ := filepath.Glob("/proc/[0-9]*/cgroup")
