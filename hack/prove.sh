@@ -4,6 +4,8 @@
 # kubernetes-1.37, gateway-api-bench. Prints a page with what was measured, which is dist/prove.md, too. A part that fails
 # stops no other. Only keda and nodes need the cluster of hack/cluster, each a new one; nodes has three nodes, with
 # MetalLB. gateway-api-bench needs GATEWAY_API_BENCH, a folder with a checkout of it; without, it is left out.
+# argo-rollouts has a stand-in for its Gateway API plugin, unless ROLLOUTS_PLUGIN is a folder with a checkout of
+# github.com/argoproj-labs/rollouts-plugin-trafficrouter-gatewayapi.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -137,8 +139,7 @@ start_keda() {
     hack/kubectl.sh wait --for=condition=Available --timeout=120s apiservice/v1beta1.external.metrics.k8s.io
 }
 
-# prepare PART builds the tools of a part, and sets the test to run. The Gateway API plugin of Argo Rollouts cannot be
-# had as a module: the test has a stand-in.
+# prepare PART builds the tools of a part, and sets the test to run.
 prepare() {
     assets=$KUBEBUILDER_ASSETS flags=()
     case $1 in
@@ -151,7 +152,11 @@ prepare() {
         test=TestExternalDNS
         build_external_dns
         ;;
-    argo-rollouts) test=TestRollouts ;;
+    argo-rollouts)
+        test=TestRollouts
+        CGO_ENABLED=0 build "$(module_dir argo-rollouts github.com/argoproj/argo-rollouts)" ./cmd/rollouts-controller
+        CGO_ENABLED=0 build "${ROLLOUTS_PLUGIN:-hack/argo-rollouts}" .
+        ;;
     nodes)
         test=TestNodes
         CGO_ENABLED=0 build hack/metallb go.universe.tf/metallb/{controller,speaker}

@@ -1,9 +1,7 @@
 package prove
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,12 +15,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/proxypod"
@@ -108,19 +104,7 @@ func (s *site) editBackend(name string) time.Duration {
 	begin, routes := time.Now(), s.api.GatewayV1().HTTPRoutes("team-0")
 	edited, err := routes.Patch(s.t.Context(), "web", types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":"/spec/rules/0/backendRefs/0/name","value":%q}]`, name), metav1.PatchOptions{})
 	must(s.t, err)
-	must(s.t, poll(s.t.Context(), soon, 5*time.Millisecond, func(ctx context.Context) error {
-		route, err := routes.Get(ctx, "web", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, parent := range route.Status.Parents {
-			c := meta.FindStatusCondition(parent.Conditions, string(gatewayv1.GatewayConditionProgrammed))
-			if c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == edited.Generation {
-				return nil
-			}
-		}
-		return errors.New("the route is not Programmed")
-	}))
+	s.awaitProgrammed("web", edited.Generation)
 	return time.Since(begin)
 }
 

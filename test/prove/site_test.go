@@ -15,9 +15,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/haproxy/haproxytest"
@@ -146,6 +148,12 @@ func (s *site) createNamespace(name string) {
 // startEcho starts a backend with more arguments, and returns its port.
 func (s *site) startEcho(args ...string) int32 {
 	s.t.Helper()
+	port, _ := s.startEchoProgram(args...)
+	return port
+}
+
+func (s *site) startEchoProgram(args ...string) (int32, *testenv.Program) {
+	s.t.Helper()
 	port := haproxytest.FreePort(s.t)
 	address := net.JoinHostPort(testenv.OwnAddress(s.t), fmt.Sprint(port))
 	echo := testenv.Start(s.t, nil, testbuild.Program(s.t, "test/echo"), append(args, "-listen="+address, "-tls-listen=", "-proxy-listen=")...)
@@ -156,7 +164,7 @@ func (s *site) startEcho(args ...string) int32 {
 		}
 		return connection.Close()
 	})
-	return port
+	return port, echo
 }
 
 // createService makes a Service, web, with one endpoint.
@@ -189,6 +197,24 @@ func (s *site) patchGateway(patch string) {
 	s.t.Helper()
 	_, err := s.api.GatewayV1().Gateways(infra).Patch(s.t.Context(), "shop", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(s.t, err)
+}
+
+// awaitProgrammed waits until all proxies run an edit of an HTTPRoute in team-0.
+func (s *site) awaitProgrammed(name string, generation int64) {
+	s.t.Helper()
+	must(s.t, poll(s.t.Context(), soon, 5*time.Millisecond, func(ctx context.Context) error {
+		route, err := s.api.GatewayV1().HTTPRoutes("team-0").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, parent := range route.Status.Parents {
+			c := meta.FindStatusCondition(parent.Conditions, string(gatewayv1.GatewayConditionProgrammed))
+			if c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= generation {
+				return nil
+			}
+		}
+		return errors.New("the route is not Programmed")
+	}))
 }
 
 // route makes an HTTPRoute for a host at a listener of a ListenerSet, or of the Gateway: KIND/NAME.
