@@ -2,7 +2,6 @@ package login
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -10,10 +9,10 @@ import (
 	"strings"
 
 	"gateway/internal/certificates"
+	"gateway/internal/question"
 )
 
-// Settings are those of a filter. HAProxy passes them on to gateway-login with each question, so that gateway-login
-// needs no API server, and an edit counts at once.
+// Settings are the settings of a filter. HAProxy passes them on to gateway-login with each question.
 type Settings struct {
 	Issuer, ClientID, Secret string
 	// Authorities are the ConfigMaps with CA certificates.
@@ -45,21 +44,11 @@ const (
 )
 
 // Question returns the path of a question.
-func (s Settings) Question() string {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // which it does for no texts
-	}
-	return "/" + base64.RawURLEncoding.EncodeToString(text)
-}
+func (s Settings) Question() string { return question.Path(s) }
 
 // ParseQuestion returns the settings of a question.
 func ParseQuestion(path string) (s Settings, err error) {
-	text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(path, "/"))
-	if err != nil {
-		return Settings{}, err
-	}
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := question.Parse(path, &s); err != nil {
 		return Settings{}, err
 	}
 	if s.Issuer == "" || s.ClientID == "" || s.Secret == "" || s.Path == "" {

@@ -1,14 +1,12 @@
 package waf
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"strings"
+
+	"gateway/internal/question"
 )
 
-// Settings are those of a filter. HAProxy passes them on to gateway-waf with each question, so that gateway-waf needs
-// no API server, and an edit counts at once.
+// Settings are the settings of a filter. HAProxy passes them on to gateway-waf with each question.
 type Settings struct {
 	// Paranoia is the highest level of the rules, from 1 to 4. Threshold is the score from which a request is refused.
 	Paranoia, Threshold int32
@@ -49,21 +47,11 @@ const (
 )
 
 // Question returns the path of a question.
-func (s Settings) Question() string {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // which it does for no texts
-	}
-	return "/" + base64.RawURLEncoding.EncodeToString(text)
-}
+func (s Settings) Question() string { return question.Path(s) }
 
 // ParseQuestion returns the settings of a question.
 func ParseQuestion(path string) (s Settings, err error) {
-	text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(path, "/"))
-	if err != nil {
-		return Settings{}, err
-	}
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := question.Parse(path, &s); err != nil {
 		return Settings{}, err
 	}
 	if s.Paranoia < 1 || s.Paranoia > 4 || s.Threshold < 1 {
