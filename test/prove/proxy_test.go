@@ -7,19 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,21 +121,13 @@ func newNetwork(t *testing.T, number int, address string) string {
 	return name
 }
 
-// inNetwork runs a function, and the programs that it starts, within a network, in a thread that ends with it.
+// inNetwork is testenv.InNetwork for a network that has a name.
 func inNetwork(t *testing.T, name string, f func()) {
 	t.Helper()
 	file, err := os.Open(filepath.Join("/run/netns", name))
 	must(t, err)
 	defer file.Close() //nolint:errcheck // it is read only
-	var working sync.WaitGroup
-	working.Go(func() {
-		runtime.LockOSThread()
-		if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-			panic(err) // there is no way back
-		}
-		f()
-	})
-	working.Wait()
+	testenv.InNetwork(file, f)
 }
 
 // worker is the process id of HAProxy's worker.
@@ -153,16 +141,9 @@ func (p *proxy) worker() (pid int) {
 
 // ask asks the agent.
 func (p *proxy) ask(path string) (string, error) {
-	response, err := (&http.Client{Timeout: soon}).Get("http://" + p.health + path)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return string(body), err
+	ctx, cancel := context.WithTimeout(p.t.Context(), soon)
+	defer cancel()
+	return testenv.Ask(ctx, p.health, path)
 }
 
 // reloads is how often HAProxy has reloaded since the last call.
