@@ -287,7 +287,7 @@ func (t *routeTraces) serve(ctx context.Context, listener net.Listener) {
 func (t *routeTraces) take(text []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.asked) == 0 {
+	if len(t.asked) == 0 || t.table == nil {
 		return
 	}
 	var line routetrace.Line
@@ -301,7 +301,7 @@ func (t *routeTraces) take(text []byte) {
 	if q.looked++; !q.Takes(line) {
 		return
 	}
-	if ended, err := routetrace.Ended(text, line, q.route.Namespace, t.own); err == nil {
+	if ended, err := routetrace.Ended(*t.table, text, line, q.route.Namespace, t.own); err == nil {
 		q.taken, q.ended = q.taken+1, append(q.ended, ended)
 	}
 }

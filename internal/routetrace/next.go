@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gateway/internal/model"
+	"gateway/internal/routing"
 )
 
 // MaxLooked bounds how many requests of a route a pod compares with a question for the next ones.
@@ -54,10 +54,10 @@ func MatchesHost(wanted, host string) bool {
 	return host == wanted
 }
 
-// Ended is a line of the access log as the namespace of its route is told it: without the endpoint, if the Service is
-// of another namespace, and with the beginning of long texts, as clients choose their length. own is the namespace of
-// the Gateway.
-func Ended(text []byte, l Line, namespace, own string) (json.RawMessage, error) {
+// Ended is a line of the access log as the namespace of its route is told it: without the endpoint, if no Service of
+// the namespace has the backend, and with the beginning of long texts, as clients choose their length. own is the
+// namespace of the Gateway.
+func Ended(table routing.Table, text []byte, l Line, namespace, own string) (json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, fmt.Errorf("failed to read a line of the access log: %w", err)
@@ -68,12 +68,11 @@ func Ended(text []byte, l Line, namespace, own string) (json.RawMessage, error) 
 			fields[name], _ = json.Marshal(long[:min(len(long), maxText)]) // never fails
 		}
 	}
-	backend := strings.Replace(l.Backend, model.ServiceImport(""), "", 1)
-	of, name := own, strings.Split(strings.SplitN(backend, ".", 2)[0], "_")
-	if len(name) == 3 { // NAMESPACE_SERVICE_PORT: see render.BackendName
-		of = name[0]
+	isTheirs := false
+	for backend := range table.Uses.Backends.Values() {
+		isTheirs = isTheirs || isBackendOf(backend, namespace, own, l.Backend)
 	}
-	if of != namespace {
+	if !isTheirs {
 		fields["server"] = json.RawMessage(`"-"`)
 	}
 	return json.Marshal(fields)

@@ -90,14 +90,19 @@ func Rules(table routing.Table, request proxyconfig.Request) []*routing.Rule {
 	host, _ := routing.NormalizeHost(request.Host)
 	candidates := table.Candidates(routing.Request{Port: request.Port, Host: host, Path: request.Path, Method: request.Method})
 	return slices.DeleteFunc(slices.Clone(candidates), func(rule *routing.Rule) bool {
-		return request.Backend != "" && !slices.ContainsFunc(rule.Targets, func(target routing.Target) bool { return isBackend(target, request.Backend) })
+		return request.Backend != "" && !slices.ContainsFunc(rule.Targets, func(target routing.Target) bool { return isBackend(target.Backend, request.Backend) })
 	})
 }
 
-// isBackend reports whether a section of haproxy.cfg is for the Service of a target.
-func isBackend(target routing.Target, section string) bool {
-	name := render.BackendName(target.Backend)
+// isBackend reports whether a section of haproxy.cfg is for a Service port.
+func isBackend(backend routing.Backend, section string) bool {
+	name := render.BackendName(backend)
 	return section == name || strings.HasPrefix(section, name+".")
+}
+
+// isBackendOf is isBackend for a Service of a namespace. own is the namespace of the Gateway.
+func isBackendOf(backend routing.Backend, namespace, own, section string) bool {
+	return cmp.Or(backend.Namespace, own) == namespace && isBackend(backend, section)
 }
 
 // Names returns what rules are called, such as team/web[0].
@@ -127,13 +132,12 @@ func Has(table routing.Table, route string) bool {
 // of that namespace may have taken them. HAProxy does not show which rule took a request, and the table is that of now:
 // so nothing is told of a request that has no backend yet.
 func Of(table routing.Table, namespace, own, route string, all []proxyconfig.Request) []Request {
-	isTheirs := func(of string) bool { return cmp.Or(of, own) == namespace }
 	var found []Request
 	for _, request := range all {
 		rules := Rules(table, request)
 		isOthers := func(rule *routing.Rule) bool {
 			return routing.NamespaceOf(rule.LogName(), own) != namespace || !slices.ContainsFunc(rule.Targets, func(target routing.Target) bool {
-				return isTheirs(target.Backend.Namespace) && isBackend(target, request.Backend)
+				return isBackendOf(target.Backend, namespace, own, request.Backend)
 			})
 		}
 		isOfRoute := func(rule *routing.Rule) bool { return rule.LogName() == route }

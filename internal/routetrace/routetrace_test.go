@@ -38,6 +38,8 @@ func newTable(t *testing.T) routing.Table {
 			route("team-b/web", "b.example.com", rule("/", to("team-b", "web")), rule("/granted", to("team-a", "granted"))),
 			route("team-a/granted", "granted.example.com", rule("/", to("team-a", "granted"))),
 			route("infra/own", "own.example.com", rule("/", to("", "web"))),
+			route("team-a/imports", "imports.example.com", rule("/", to("team-a", model.ServiceImport("web"))), rule("/b", to("team-b", model.ServiceImport("web"))),
+				rule("/own", to("", model.ServiceImport("web")))),
 			grpc,
 		),
 	}, filters.Problem)
@@ -119,24 +121,26 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// TestEnded: a team is not told endpoints of others.
+// TestEnded: a team is not told endpoints of others, nor of a backend that is not known.
 func TestEnded(t *testing.T) {
+	table := newTable(t)
 	for backend, want := range map[string]string{
 		"team-a_web_80": "10.0.0.1_8080", "team-a_web_80.hash": "10.0.0.1_8080", "team-b_web_80": "-", "web_80": "-", "team-b_web_80.hash_1": "-",
 		"team-a_ServiceImport.web_80.hash": "10.0.0.1_8080", "team-b_ServiceImport.web_80": "-", "ServiceImport.web_80": "-",
+		"team-a_gone_80": "-", "team-a_web_8080": "-", "-": "-",
 	} {
 		text := fmt.Sprintf(`{"userAgent":"\"server\":\"10.0.0.1_8080\"","backend":%q,"server":"10.0.0.1_8080"}`, backend)
 		var line, got routetrace.Line
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Fatal(err)
 		}
-		ended, err := routetrace.Ended([]byte(text), line, "team-a", "infra")
+		ended, err := routetrace.Ended(table, []byte(text), line, "team-a", "infra")
 		if err := errors.Join(err, json.Unmarshal(ended, &got)); err != nil || got.Server != want {
 			t.Errorf("%s: %q is told, want %q: %v", backend, got.Server, want, err)
 		}
 	}
 	line := routetrace.Line{Backend: "team-b_ServiceImport.web_80"}
-	if ended, err := routetrace.Ended([]byte(`{"server":"10.0.0.1_8080"}`), line, "infra", "infra"); err != nil || string(ended) != `{"server":"-"}` {
+	if ended, err := routetrace.Ended(table, []byte(`{"server":"10.0.0.1_8080"}`), line, "infra", "infra"); err != nil || string(ended) != `{"server":"-"}` {
 		t.Errorf("the namespace of the Gateway is told %s of another's ServiceImport: %v", ended, err)
 	}
 }
@@ -144,7 +148,7 @@ func TestEnded(t *testing.T) {
 // TestLongTexts: clients do not decide how large the Events of a team are.
 func TestLongTexts(t *testing.T) {
 	text := `{"path":"` + strings.Repeat(`/\u00e9`, 5000) + `","msTotal":4,"requestHeaders":{"x-a":"1"}}`
-	ended, err := routetrace.Ended([]byte(text), routetrace.Line{}, "team-a", "infra")
+	ended, err := routetrace.Ended(routing.Table{}, []byte(text), routetrace.Line{}, "team-a", "infra")
 	if err != nil || len(ended) > 400 || !strings.Contains(string(ended), `"msTotal":4,"path":"/é/é`) || !strings.Contains(string(ended), `{"x-a":"1"}`) {
 		t.Errorf("got %d bytes: %s: %v", len(ended), ended, err)
 	}
