@@ -136,12 +136,15 @@ func (d *dns) takeDeleted() []string {
 	return deleted
 }
 
-func (d *dns) expectNoneDeleted(t *testing.T, what string) {
+// expectDeleted expects just these names to be deleted since the last call, and returns how many were.
+func (d *dns) expectDeleted(t *testing.T, what string, want ...string) int {
 	t.Helper()
 	d.look()
-	if deleted := d.takeDeleted(); len(deleted) > 0 {
-		t.Errorf("%s: records were deleted: %q", what, deleted)
+	deleted := d.takeDeleted()
+	if !slices.Equal(deleted, want) {
+		t.Errorf("%s: records were deleted: %q instead of %q", what, deleted, want)
 	}
+	return len(deleted)
 }
 
 // TestExternalDNS: external-dns publishes the hosts of HTTPRoutes at Gateways and ListenerSets, and of Ingresses, and
@@ -177,7 +180,7 @@ func TestExternalDNS(t *testing.T) {
 		for _, host := range []string{"shop.example.com", "blog.example.com"} {
 			d.expect(host, "198.51.100.99")
 		}
-		d.expectNoneDeleted(t, "another address")
+		d.expectDeleted(t, "another address")
 	})
 	t.Run("the end", func(t *testing.T) {
 		must(t, s.api.GatewayV1().HTTPRoutes(infra).Delete(t.Context(), "shop", metav1.DeleteOptions{}))
@@ -246,15 +249,15 @@ func proveMoves(t *testing.T, s *site, d *dns, address string) {
 		s.parents(infra, "shop", "Gateway/shop/http")
 		d.look()
 	}
-	d.expectNoneDeleted(t, "between listeners of a Gateway")
+	deleted := d.expectDeleted(t, "between listeners of a Gateway")
 	for range moves {
 		s.parents("team-0", "blog", "ListenerSet/blog/https")
 		d.look()
 		s.parents("team-0", "blog", "ListenerSet/blog/http")
 		d.look()
 	}
-	d.expectNoneDeleted(t, "between listeners of a ListenerSet")
-	row(t, "records deleted by 40 moves between listeners of a Gateway, and of a ListenerSet", "0")
+	deleted += d.expectDeleted(t, "between listeners of a ListenerSet")
+	row(t, "records deleted by 40 moves between listeners of a Gateway, and of a ListenerSet", "%d", deleted)
 
 	for range moves {
 		s.parents("team-0", "blog", "ListenerSet/blog/http", "Gateway/shop/http")
@@ -266,8 +269,8 @@ func proveMoves(t *testing.T, s *site, d *dns, address string) {
 		s.parents("team-0", "blog", "ListenerSet/blog/http")
 		d.look()
 	}
-	d.expectNoneDeleted(t, "from a ListenerSet to a Gateway, by both")
-	row(t, "by 20 moves between a ListenerSet and its Gateway, with both parents in between", "0")
+	deleted = d.expectDeleted(t, "from a ListenerSet to a Gateway, by both")
+	row(t, "by 20 moves between a ListenerSet and its Gateway, with both parents in between", "%d", deleted)
 	for range moves {
 		s.parents("team-0", "blog", "Gateway/shop/http")
 		d.look()
@@ -313,19 +316,17 @@ func proveLateStatus(t *testing.T, s *site, d *dns, address string) {
 		{"name": "second", "port": 8080, "protocol": "HTTP"},
 		{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}]}}`)
 	s.parents("team-0", "blog", "ListenerSet/blog/http", "Gateway/shop/http")
-	d.expectNoneDeleted(t, "a late status")
+	none := d.expectDeleted(t, "a late status")
 	s.parents("team-0", "blog", "Gateway/shop/http")
 	d.expect("blog.example.com")
 	s.operator.Signal(t, syscall.SIGCONT)
 	d.expect("late.example.com", address)
 	d.expect("blog.example.com", address)
-	if deleted := d.takeDeleted(); !slices.Equal(deleted, []string{"blog.example.com"}) {
-		t.Errorf("records were deleted: %q", deleted)
-	}
+	one := d.expectDeleted(t, "a move at once", "blog.example.com")
 	s.parents("team-0", "blog", "ListenerSet/blog/http", "Gateway/shop/http")
 	d.look()
 	s.parents("team-0", "blog", "ListenerSet/blog/http")
-	d.expectNoneDeleted(t, "the way back")
-	row(t, "records deleted while the operator hangs, and routes and listeners change", "0")
-	row(t, "the same, and a route moves to another parent at once", "1")
+	none += d.expectDeleted(t, "the way back")
+	row(t, "records deleted while the operator hangs, and routes and listeners change", "%d", none)
+	row(t, "the same, and a route moves to another parent at once", "%d", one)
 }
