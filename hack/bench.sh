@@ -69,7 +69,7 @@ step_namespaces() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS PEERS=$dir
     for build in ${BUILDS:-18240870 by-namespace cluster-wide}; do
-        [[ $build != [0-9]* ]] || build_older "$build"
+        [[ $build != [0-9]* ]] || build_older "$build" "$PEERS/$build"
         (cd test && isolated go test ./bench/propagation -run='^$' -bench="^BenchmarkShared\$/^$build\$" -benchtime=1x -timeout=120m -watch-lists="${WATCH_LISTS:-true}") |
             tee -a "$dir/rows" | rows || failed=1
     done
@@ -148,19 +148,12 @@ step_peers() {
     dir=$(mktemp -d)
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS PEERS=$dir
-    build_older e14b96c
+    build_older e14b96c "$PEERS/e14b96c"
     build_peers
     for benchmark in Peers Sizes; do
         (cd test && isolated go test ./bench/propagation -run='^$' -bench="^Benchmark$benchmark\$" -benchtime=1x -timeout=80m) | rows
     done
     rm -r "$dir"
-}
-
-# build_older COMMIT builds what the project was.
-build_older() {
-    mkdir "$PEERS/$1"
-    git archive "$1" | tar -xC "$PEERS/$1"
-    (cd "$PEERS/$1" && GOFLAGS=-buildvcs=false go build -o bin/ . ./cmd/gateway-agent)
 }
 
 # build_peers builds peers and the stand-in for Envoy. Traefik is built without providers of DNS for ACME, because modules

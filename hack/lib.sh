@@ -191,6 +191,14 @@ need_chromium() {
     apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium >&2 || fail "Chromium is needed: install Debian's package chromium"
 }
 
+# build_older COMMIT DIR PACKAGE... makes DIR of what the project was, with operator, agent and more programs in its bin.
+build_older() {
+    mkdir -p "$2"
+    git archive "$1" | tar -xC "$2"
+    (cd "$2" && CGO_ENABLED=0 go build -buildvcs=false -trimpath -gcflags=all=-dwarf=false -ldflags='-s -w' -tags=no_fs_access \
+        -o bin/ . ./cmd/gateway-agent "${@:3}")
+}
+
 # isolated COMMAND... runs a command where no packet leaves the machine, with a directory /certs of its own, where Envoy
 # Gateway looks for certificates.
 isolated() {

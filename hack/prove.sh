@@ -182,6 +182,8 @@ prepare() {
     kubernetes-*)
         test=TestKubernetes
         build_kubernetes "${1#*-}"
+        rm -rf "$PROVE_TOOLS/older"
+        build_older 33a7bd08 "$PROVE_TOOLS/older" ./cmd/gateway-keys ./cmd/gateway-key-server
         ;;
     *) fail "there is no part $1" ;;
     esac

@@ -1,7 +1,9 @@
 package prove
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,14 +40,15 @@ spec:
   listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]`
 
 // TestKubernetes: on a version of Kubernetes, all that is installed is admitted, the rules of the CRDs and the policy
-// for agents hold, traffic flows, and edits are live without a lost request.
+// for agents hold, traffic flows, and an upgrade from an older build and edits are live without a lost request.
 func TestKubernetes(t *testing.T) {
 	version, err := server.Kube.Discovery().ServerVersion()
 	must(t, err)
 	row(t, "version", "%s", version.GitVersion)
-	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(testbuild.MustRoot(t), "artifacts"))
 	tellChannels(t)
-	s := startSite(t)
+	older := filepath.Dir(tool(t, "older/go.mod"))
+	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(older, "artifacts"))
+	s := startOlderSite(t, older)
 	s.createNamespace("team-0")
 	s.createService("team-0", s.startEcho("-version=first"))
 	s.createNamedService("team-0", "second", s.startEcho("-version=second"))
@@ -51,8 +56,13 @@ func TestKubernetes(t *testing.T) {
 	p := s.startProxy(infra, "shop")
 	s.route("team-0", "web", "Gateway/shop", "http", "web.example.com")
 	p.expect("web.example.com", "/", http.StatusOK)
+	var balancer atomic.Pointer[proxy]
+	balancer.Store(p)
 	requests := load.Start(t.Context(), load.Options{
-		Address: net.JoinHostPort(p.address, "80"), Host: "web.example.com", Rate: 100, Timeout: soon, Interval: time.Second,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(balancer.Load().address, "80"))
+		},
+		Address: "balancer:80", Host: "web.example.com", Rate: 100, Slow: 5, Delay: 3 * time.Second, Timeout: soon, Interval: time.Second,
 		Check: func(answer load.Answer) error {
 			if answer.Status != http.StatusOK {
 				return fmt.Errorf("status %d", answer.Status)
@@ -60,6 +70,7 @@ func TestKubernetes(t *testing.T) {
 			return nil
 		},
 	})
+	p = s.upgrade(p, &balancer)
 	var took []time.Duration
 	for i := range 20 {
 		took = append(took, s.editBackend([]string{"second", "web"}[i%2]))
@@ -69,9 +80,10 @@ func TestKubernetes(t *testing.T) {
 	for _, failure := range result.Failures() {
 		t.Error(failure)
 	}
+	row(t, "an upgrade of CRDs, operator and pod from an older build, with an edit before and after each", "all Programmed")
 	row(t, "edits of a route, until Programmed", "%v (median), %v (most)", median(took), most(took))
 	row(t, "requests meanwhile", "%d, %d of them lost", result.Requests(), len(result.Failures()))
-	s.expectRefusals()
+	s.expectRefusals(p.pod)
 }
 
 var invalid = regexp.MustCompile(`"([a-z0-9.-]+)" is invalid`)
@@ -98,6 +110,43 @@ func tellChannels(t *testing.T) {
 	}
 }
 
+// upgrade replaces an older build by this one: the CRDs and the operator, and then the pod, which is drained as kubelet
+// does. It returns the new pod, which the load balancer knows before that. An edit is live before and after each.
+func (s *site) upgrade(p *proxy, balancer *atomic.Pointer[proxy]) *proxy {
+	t := s.t
+	t.Helper()
+	s.editBackend("second")
+	s.older = ""
+	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(testbuild.MustRoot(t), "artifacts"))
+	s.editBackend("web")
+	s.operator.Kill()
+	s.startKeyServer()
+	s.startOperator()
+	s.editBackend("second")
+	next := s.startPod(infra, "shop", "shop-pod-2")
+	s.editBackend("web")
+	balancer.Store(next)
+	p.agent.Signal(t, syscall.SIGUSR1)
+	stopping := time.Now()
+	testenv.Eventually(t, soon, "the hook that sleeps for pods.stopDelay", func(context.Context) error {
+		if time.Since(stopping) < 10*time.Second {
+			return errors.New("it sleeps")
+		}
+		return nil
+	})
+	must(t, syscall.Kill(p.haproxy.PID, syscall.SIGUSR1))
+	testenv.Eventually(t, soon, "HAProxy to have answered all", func(context.Context) error {
+		if err := syscall.Kill(p.haproxy.PID, 0); err == nil {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	p.agent.Kill()
+	must(t, server.Kube.CoreV1().Pods(infra).Delete(t.Context(), p.pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
+	must(t, server.Kube.DiscoveryV1().EndpointSlices(infra).Delete(t.Context(), proxypod.ChildName("shop")+"-"+p.pod, metav1.DeleteOptions{}))
+	return next
+}
+
 // editBackend has the route go to another Service, and returns how long it took until all proxies run that.
 func (s *site) editBackend(name string) time.Duration {
 	s.t.Helper()
@@ -109,7 +158,7 @@ func (s *site) editBackend(name string) time.Duration {
 }
 
 // expectRefusals: CEL rules of a CRD and the ValidatingAdmissionPolicy for agents refuse what they are to.
-func (s *site) expectRefusals() {
+func (s *site) expectRefusals(pod string) {
 	t := s.t
 	t.Helper()
 	gateways := server.App.AppV1().RESTClient()
@@ -118,7 +167,7 @@ func (s *site) expectRefusals() {
 		t.Errorf("a port that the rules of the CRD refuse is answered with %v", err)
 	}
 	token, err := server.Kube.CoreV1().ServiceAccounts(infra).CreateToken(t.Context(), proxypod.ChildName("shop"), &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "shop-pod"}},
+		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod}},
 	}, metav1.CreateOptions{})
 	must(t, err)
 	config := rest.AnonymousClientConfig(server.Admin)

@@ -25,7 +25,6 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/keystream"
 	"gateway/internal/proxypod"
-	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
 
@@ -33,6 +32,7 @@ import (
 // Gateway has, too.
 type proxy struct {
 	t       *testing.T
+	pod     string
 	address string
 	health  string
 	haproxy *haproxytest.Instance
@@ -43,6 +43,11 @@ type proxy struct {
 
 // startProxy starts the programs of a pod as kubelet does, and is the cloud that has a load balancer.
 func (s *site) startProxy(namespace, gateway string) *proxy {
+	s.t.Helper()
+	return s.startPod(namespace, gateway, gateway+"-pod")
+}
+
+func (s *site) startPod(namespace, gateway, name string) *proxy {
 	t := s.t
 	t.Helper()
 	child := proxypod.ChildName(gateway)
@@ -52,11 +57,11 @@ func (s *site) startProxy(namespace, gateway string) *proxy {
 		return errors.Join(err, missing)
 	})
 	s.proxies++
-	p := &proxy{t: t, address: fmt.Sprintf("198.51.100.%d", 10+s.proxies), health: fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))}
+	p := &proxy{t: t, pod: name, address: fmt.Sprintf("198.51.100.%d", 10+s.proxies), health: fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))}
 	network := newNetwork(t, s.proxies, p.address)
-	pod, paths := server.NewPod(t, namespace, gateway, gateway+"-pod"), haproxytest.NewPaths(t)
-	keys := s.startKeys(namespace, child, gateway+"-pod", paths)
-	p.agent = testenv.Start(t, pod.Env, testbuild.Program(t, "./cmd/gateway-agent"), append([]string{
+	pod, paths := server.NewPod(t, namespace, gateway, name), haproxytest.NewPaths(t)
+	keys := s.startKeys(namespace, child, name, paths)
+	p.agent = testenv.Start(t, pod.Env, s.program("./cmd/gateway-agent"), append([]string{
 		"-gateway=" + gateway, "-logtostderr", "-kubeconfig=" + server.TokenKubeconfig(t, pod.Token),
 		"-config-dir=" + filepath.Dir(paths.ConfigDir), "-run-dir=" + paths.RunDir, "-health-address=" + p.health, "-key-server",
 	}, keys...)...)
@@ -97,7 +102,7 @@ func (s *site) startKeys(namespace, account, pod string, paths ir.Paths) []strin
 	must(t, os.WriteFile(token, []byte(made.Status.Token), 0o600))
 	pairs, shown, authorities := volume("pairs"), volume("shown"), volume("authorities")
 	socket, users := filepath.Join(paths.RunDir, "keys.sock"), "-users-socket="+filepath.Join(paths.RunDir, "users.sock")
-	testenv.Start(t, nil, testbuild.Program(t, "./cmd/gateway-keys"), "-logtostderr",
+	testenv.Start(t, nil, s.program("./cmd/gateway-keys"), "-logtostderr",
 		"-secrets-dir="+volume("secrets"), "-pairs-dir="+pairs, "-certificates-dir="+shown, "-haproxy-socket="+socket,
 		"-key-server="+s.keyServer, "-key-server-ca="+s.authority, "-key-server-token="+token,
 		"-logins-dir="+volume("logins"), "-authorities-dir="+authorities, users)

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,9 @@ func must(t *testing.T, err error) {
 
 // site is a cluster with the operator and a key server.
 type site struct {
-	t        *testing.T
+	t *testing.T
+	// older has an older build of the project, or is empty.
+	older    string
 	api      routesclient.Interface
 	operator *testenv.Program
 	// keyServer is where pods get their Secrets, and authority the file with its CA.
@@ -68,12 +71,18 @@ func tool(t *testing.T, name string) string {
 // startSite starts one. Its Gateways have one pod each.
 func startSite(t *testing.T) *site {
 	t.Helper()
+	return startOlderSite(t, "")
+}
+
+// startOlderSite starts one of an older build.
+func startOlderSite(t *testing.T, older string) *site {
+	t.Helper()
 	server.InstallGatewayAPI(t)
 	api, err := routesclient.NewForConfig(server.Unlimited())
 	must(t, err)
-	s := &site{t: t, api: api}
+	s := &site{t: t, api: api, older: older}
 	for _, directory := range []string{"rbac", "key-server", "ingress"} {
-		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", directory))
+		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(cmp.Or(older, testbuild.MustRoot(t)), "artifacts", directory))
 	}
 	s.startKeyServer()
 	s.startOperator()
@@ -93,6 +102,15 @@ spec:
 	return s
 }
 
+// program is the path of one of the project's programs.
+func (s *site) program(dir string) string {
+	s.t.Helper()
+	if s.older != "" {
+		return filepath.Join(s.older, "bin", filepath.Base(filepath.Join("gateway", dir)))
+	}
+	return testbuild.Program(s.t, dir)
+}
+
 // kubeconfig returns one with the token of a ServiceAccount.
 func (s *site) kubeconfig(account string) string {
 	s.t.Helper()
@@ -105,7 +123,7 @@ func (s *site) kubeconfig(account string) string {
 // startOperator starts the operator with its permissions.
 func (s *site) startOperator() {
 	s.t.Helper()
-	s.operator = testenv.Start(s.t, nil, testbuild.Program(s.t, "."), "-kubeconfig="+s.kubeconfig("gateway-operator"), "-logtostderr", "-leader-elect=false",
+	s.operator = testenv.Start(s.t, nil, s.program("."), "-kubeconfig="+s.kubeconfig("gateway-operator"), "-logtostderr", "-leader-elect=false",
 		"-health-address=127.0.0.1:0", "-ingress-namespace="+ingresses, "-key-server="+s.keyServer, "-key-server-ca="+s.authority)
 }
 
@@ -115,7 +133,7 @@ var answering = regexp.MustCompile(`Answering pods at 127\.0\.0\.1:(\d+)`)
 func (s *site) startKeyServer() {
 	s.t.Helper()
 	s.authority = filepath.Join(s.t.TempDir(), "ca.crt")
-	program := testenv.Start(s.t, nil, testbuild.Program(s.t, "./cmd/gateway-key-server"), "-kubeconfig="+s.kubeconfig("gateway-key-server"),
+	program := testenv.Start(s.t, nil, s.program("./cmd/gateway-key-server"), "-kubeconfig="+s.kubeconfig("gateway-key-server"),
 		"-logtostderr", "-address=127.0.0.1:0", "-health-address=127.0.0.1:0", "-namespace=gateway-system", "-name=localhost")
 	testenv.Eventually(s.t, soon, "the key server to listen", func(ctx context.Context) error {
 		found := answering.FindStringSubmatch(program.Output())
