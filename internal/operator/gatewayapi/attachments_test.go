@@ -126,7 +126,7 @@ func TestANamespaceWithoutARoleBindingIsNotTold(t *testing.T) {
 	f.program("web", "shop")
 	f.settleAll("the proxies run")
 	f.expectConditions(routeKind("HTTPRoute"), "team", "api",
-		"parents[0] ResolvedRefs=False BackendNotFound: rules[0].backendRefs[0]: there is no Service team/api; "+unreadableTeam,
+		"parents[0] ResolvedRefs=False BackendNotFound: rules[0].backendRefs[0]: there is no Service team/api: create it or change the reference; "+unreadableTeam,
 		"parents[0] Programmed=False Pending: not all proxies watch namespace team yet")
 	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] ResolvedRefs=True ResolvedRefs", "parents[0] Programmed=True Programmed")
 	if len(f.later) > 0 {

@@ -110,7 +110,10 @@ func TestAFaultyObjectIsTriedAgain(t *testing.T) {
 		}
 		f.catchUpKind(routeKind("Gateway"))
 	}
-	const missing = "Accepted=False InvalidParameters: infrastructure.parametersRef: there is no GatewayConfig web/"
+	missing := func(config string) string {
+		const message = "Accepted=False InvalidParameters: infrastructure.parametersRef: there is no GatewayConfig web/%s: create it or change the reference"
+		return fmt.Sprintf(message, config)
+	}
 	put(gatewayWith("bad", "bad"))
 	expect(atConfigs, 1)
 	f.now = f.now.Add(retryFaulty)
@@ -119,12 +122,12 @@ func TestAFaultyObjectIsTriedAgain(t *testing.T) {
 	f.now = f.now.Add(retryFaulty - time.Second)
 	expect(atConfigs, 1)
 	f.now = f.now.Add(time.Second)
-	expect(missing+"bad", 0)
+	expect(missing("bad"), 0)
 
 	put(gatewayWith("bad", "bad") + "\n  addresses: [{value: 192.0.2.1}]")
 	expect(atConfigs, 1)
 	put(gatewayWith("bad", "gone"))
-	expect(missing+"gone", 0)
+	expect(missing("gone"), 0)
 
 	put(gatewayWith("bad", "bad"))
 	expect(atConfigs, 1)

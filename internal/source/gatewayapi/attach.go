@@ -18,6 +18,8 @@ import (
 type attachment struct {
 	ref    gatewayv1.ParentReference
 	parent *parent
+	// index is the reference's place among those of the route.
+	index int
 	// accepted is why the route does not belong to it, resolved what is wrong with the references of the route there.
 	accepted, resolved verdict
 	// listeners are those that the route belongs to.
@@ -26,12 +28,12 @@ type attachment struct {
 
 // attach finds the listeners that a route belongs to, of those parents that are ours.
 func (t *translator) attach(r *route) {
-	for _, ref := range r.parentRefs() {
+	for i, ref := range r.parentRefs() {
 		parent := t.parents[ParentOf(ref, r.GetNamespace())]
 		if parent == nil {
 			continue
 		}
-		a := &attachment{ref: ref, parent: parent}
+		a := &attachment{ref: ref, parent: parent, index: i}
 		r.attachments = append(r.attachments, a)
 		if r.refused.reason() != "" {
 			a.accepted = r.refused
@@ -99,7 +101,7 @@ func (t *translator) findListeners(a *attachment, r *route) {
 	}
 	switch {
 	case len(named) == 0:
-		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "%s", noListener(a.ref, a.parent.listeners))
+		a.accepted.alsoIn(fmt.Sprintf("parentRefs[%d]", a.index), gatewayv1.RouteReasonNoMatchingParent, "%s", noListener(a.ref, a.parent.listeners))
 	case !allowing && slices.ContainsFunc(named, (*listener).isBeyond):
 		a.accepted = named[slices.IndexFunc(named, (*listener).isBeyond)].accepted
 	case !allowing:
@@ -107,9 +109,9 @@ func (t *translator) findListeners(a *attachment, r *route) {
 	case len(a.listeners) == 0 && shared:
 		a.accepted.no(gatewayv1.RouteReasonUnsupportedValue, "an older route of the other kind, HTTPRoute or GRPCRoute, has one of its hostnames")
 	case len(a.listeners) == 0:
-		const message = "none of the route's hostnames (%s) is within that of a listener (%s)"
+		const message = "no listener is for %s (%s): change them, or the hostname of a listener"
 		hosts := names(named, func(l *listener) string { return string(l.Name) + ": " + cmp.Or(l.hostname(), "*") })
-		a.accepted.no(gatewayv1.RouteReasonNoMatchingListenerHostname, message, some(r.hostnames), hosts)
+		a.accepted.alsoIn("hostnames", gatewayv1.RouteReasonNoMatchingListenerHostname, message, some(r.hostnames), hosts)
 	}
 }
 
@@ -159,7 +161,7 @@ func noListener(ref gatewayv1.ParentReference, there []*listener) string {
 	if ref.Port != nil {
 		text += fmt.Sprintf(" with the port %d", *ref.Port)
 	}
-	return text + ": there are " + names(there, func(l *listener) string { return fmt.Sprintf("%s (port %d)", l.Name, l.Port) })
+	return text + ": name one of " + names(there, func(l *listener) string { return fmt.Sprintf("%s (port %d)", l.Name, l.Port) })
 }
 
 // hostnamesAt returns the hostnames of a route that overlap with a listener's.

@@ -52,7 +52,7 @@ func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.Bac
 	case !isImport(group, kind) && (group != corev1.GroupName || kind != kindService):
 		v.no(gatewayv1.RouteReasonInvalidKind, "only Services and ServiceImports can be backends, and not objects of kind %s", kind)
 	case backend.Name() != string(ref.Name): // no Service has such a name
-		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", backend.Namespace, ref.Name)
+		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s: create it or change the reference", backend.Namespace, ref.Name)
 	case !t.isGranted(from, kind, backend.Namespace, backend.Name()):
 		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s refer to %s %s",
 			backend.Namespace, r.kind, r.GetNamespace(), kind, backend.Name())
@@ -71,7 +71,7 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 		return
 	}
 	if service == nil {
-		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no %s", backend.Object())
+		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no %s: create it or change the reference", backend.Object())
 		return
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {

@@ -83,7 +83,7 @@ func (t *translator) config(group, kind, namespace, name string) (*appv1.Gateway
 			return config, ""
 		}
 	}
-	return nil, "there is no " + kindConfig + " " + namespace + "/" + name
+	return nil, "there is no " + kindConfig + " " + namespace + "/" + name + ": create it or change the reference"
 }
 
 // merge replaces the settings that a GatewayConfig sets.

@@ -297,7 +297,7 @@ func TestFiltersOfConfigs(t *testing.T) { //nolint:funlen // one story
 		status := gatewayapi.Translate(objects).Status(nil, allLive{}).Gateways[types.NamespacedName{Namespace: "team", Name: "gw"}]
 		return meta.FindStatusCondition(status.Conditions, string(gatewayv1.GatewayConditionResolvedRefs)).Message
 	}
-	if got := resolved(); got != "GatewayConfig: filters: there is no Service team/gone" {
+	if got := resolved(); got != "GatewayConfig: filters: there is no Service team/gone: create it or change the reference" {
 		t.Errorf("got %q, want a Service that is not there", got)
 	}
 	noRange := &appv1.ClientAddress{Deny: []appv1.AddressRange{"300.0.0.0/8"}}

@@ -41,7 +41,7 @@ func TestEachReferenceIsNamed(t *testing.T) {
 		return "\n---\nkind: " + kind + "\nmetadata: {name: r, namespace: infra}\nspec: {parentRefs: [{name: gw}], rules: [" + rules + "]}"
 	}
 	two := "{backendRefs: [{name: a, port: 1}, {name: b, namespace: team, port: 1}]}"
-	backends := `rules[0].backendRefs[0]: there is no Service infra/a; ` +
+	backends := `rules[0].backendRefs[0]: there is no Service infra/a: create it or change the reference; ` +
 		`rules[0].backendRefs[1]: no ReferenceGrant of namespace team lets %[1]ss of namespace infra refer to Service b`
 	for _, test := range []struct{ name, kind, rules, want string }{
 		{"of one rule", "HTTPRoute", two, backends},
@@ -50,12 +50,12 @@ func TestEachReferenceIsNamed(t *testing.T) {
 		{"of several rules, by filters and backends", "HTTPRoute",
 			"{filters: [{type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}}}]}, " +
 				"{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: f}}], backendRefs: [{name: c, port: 1}]}",
-			"rules[0].filters[0]: there is no Service infra/a; rules[1].filters[0]: there is no RouteFilter infra/f; " +
-				"rules[1].backendRefs[0]: there is no Service infra/c"},
+			"rules[0].filters[0]: there is no Service infra/a: create it or change the reference; rules[1].filters[0]: there is no RouteFilter infra/f: create it or change the reference; " +
+				"rules[1].backendRefs[0]: there is no Service infra/c: create it or change the reference"},
 		{"more than fit", "HTTPRoute", strings.Repeat("{backendRefs: [{name: a, port: 1}]}, ", 7) + "{}",
-			"rules[0].backendRefs[0]: there is no Service infra/a; rules[1].backendRefs[0]: there is no Service infra/a; " +
-				"rules[2].backendRefs[0]: there is no Service infra/a; rules[3].backendRefs[0]: there is no Service infra/a; " +
-				"rules[4].backendRefs[0]: there is no Service infra/a; and 2 more"},
+			"rules[0].backendRefs[0]: there is no Service infra/a: create it or change the reference; rules[1].backendRefs[0]: there is no Service infra/a: create it or change the reference; " +
+				"rules[2].backendRefs[0]: there is no Service infra/a: create it or change the reference; rules[3].backendRefs[0]: there is no Service infra/a: create it or change the reference; " +
+				"rules[4].backendRefs[0]: there is no Service infra/a: create it or change the reference; and 2 more"},
 	} {
 		result := gatewayapi.Translate(parseAll(t, []byte(oneGateway+route(test.kind, test.rules))))
 		want := strings.ReplaceAll(test.want, "%[1]s", test.kind)

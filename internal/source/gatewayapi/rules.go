@@ -93,7 +93,7 @@ func (t *translator) extension(r *route, ref gatewayv1.LocalObjectReference) (*a
 		problem.no(gatewayv1.RouteReasonInvalidKind, "only a %s of group %s can be an extension, and not a %s of group %s",
 			kindFilter, appv1.GroupName, ref.Kind, ref.Group)
 	case filter == nil:
-		problem.no(gatewayv1.RouteReasonBackendNotFound, "there is no %s %s/%s", kindFilter, r.GetNamespace(), ref.Name)
+		problem.no(gatewayv1.RouteReasonBackendNotFound, "there is no %s %s/%s: create it or change the reference", kindFilter, r.GetNamespace(), ref.Name)
 	default:
 		r.use(idOf(kindFilter, filter))
 	}

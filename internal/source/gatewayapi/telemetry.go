@@ -116,7 +116,7 @@ func (t *translator) collector(p *plane, one *telemetry) model.Backend {
 	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, kindService) != kindService:
 		v.no(v1alpha1.TelemetryPolicyReasonInvalidKind, "only Services can be collectors, and not objects of kind %s", or(ref.Kind, kindService))
 	case backend.Name() != string(ref.Name): // no Service has such a name
-		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", backend.Namespace, ref.Name)
+		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s: create it or change the reference", backend.Namespace, ref.Name)
 	case !t.isGranted(from, kindService, backend.Namespace, backend.Service):
 		v.no(v1alpha1.TelemetryPolicyReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets XTelemetryPolicies of namespace %s "+
 			"refer to Service %s", backend.Namespace, namespace, backend.Service)

@@ -78,7 +78,7 @@ func TestTelemetryThatIsRefused(t *testing.T) {
 		"provider: {backendRef: {name: collector, port: 443}}":                                  `Accepted Invalid: tracing.provider: port 443 of Service infra/collector has appProtocol "https"`,
 		"provider: {backendRef: {name: collector, port: 1}}":                                    "",
 		"provider: {backendRef: {name: collector, port: 2}}":                                    "ResolvedRefs BackendNotFound: Service infra/collector has no port 2 for TCP",
-		"provider: {backendRef: {name: ServiceImport.collector, port: 4318}}":                   "ResolvedRefs BackendNotFound: there is no Service infra/ServiceImport.collector",
+		"provider: {backendRef: {name: ServiceImport.collector, port: 4318}}":                   "ResolvedRefs BackendNotFound: there is no Service infra/ServiceImport.collector: create it or change the reference",
 		"provider: {backendRef: {name: collector}}":                                             "ResolvedRefs BackendNotFound: Service infra/collector has no port 0 for TCP",
 		"provider: {backendRef: {name: collector, port: 4318}, headers: [{name: a, value: b}]}": "Accepted Invalid: tracing.provider.headers: spans are sent without",
 	} {

@@ -119,7 +119,7 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 
 	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/guarded", 500, "")
-	expectMessage(t, api, "rules[0].filters[0]: there is no RouteFilter team/guard")
+	expectMessage(t, api, "rules[0].filters[0]: there is no RouteFilter team/guard: create it or change the reference")
 	filter.ResourceVersion = ""
 	filter, err = filters.Create(ctx, filter, metav1.CreateOptions{})
 	must(t, err)
@@ -169,7 +169,7 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	expectWorker(t, haproxy, worker)
 
 	edit(`[{"type":"ExternalAuth","externalAuth":{"backendRef":{"name":"gone","port":80}}}]`)
-	expectResolved(t, api, "GatewayConfig: filters: there is no Service infra/gone")
+	expectResolved(t, api, "GatewayConfig: filters: there is no Service infra/gone: create it or change the reference")
 	expectAnswer(t, port, "/guarded", 503, "")
 	expectAnswer(t, port, "/moved", 503, "")
 	worker = workerOf(haproxy)

@@ -123,7 +123,7 @@ func TestAttached(t *testing.T) {
 	}
 	clitest.Run(t, "", in("render", "shop")...).Want(t, 0, "server 10.0.0.7_8080 10.0.0.7:8080", "|attached-team/web|")
 	clitest.Run(t, "", in("check")...).Want(t, 3, "ok       Gateway attached/shop: generation 1 is live in 2 proxies\n",
-		"wrong    Gateway attached/shop: HTTPRoute attached-team/web: rules[1].backendRefs[0]: there is no Service attached-team/none\n")
+		"wrong    Gateway attached/shop: HTTPRoute attached-team/web: rules[1].backendRefs[0]: there is no Service attached-team/none: create it or change the reference\n")
 
 	clitest.Run(t, "", "routes", "-n", team).Want(t, 0, "GRPCRoute   grpc   grpc.example.com ", "HTTPRoute   web    shop.example.com ", "no operator has looked at it")
 	clitest.Run(t, "", in("routes")...).Want(t, 0, "Gateway   shop/own   *       shop      True         0.0 ")
@@ -212,7 +212,7 @@ spec:
 	second := strings.NewReplacer("{name: web}", "{name: second}", "shop.example.com", "SHOP").Replace(route)
 	taken := strings.Replace(second, "SHOP", "shop.example.com", 1)
 	clitest.Run(t, taken, against("render", "--check")...).Want(t, 3, "warning: standard input:", "HTTPRoute attached-api/second: ", " gets no requests: ", "attached-api/web")
-	clitest.Run(t, strings.Replace(second, "SHOP", "elsewhere.org", 1), against("render", "--check")...).Want(t, 3, "none of the route's hostnames (elsewhere.org) is within that of a listener (web: *.example.com)")
+	clitest.Run(t, strings.Replace(second, "SHOP", "elsewhere.org", 1), against("render", "--check")...).Want(t, 3, "hostnames: no listener is for elsewhere.org (web: *.example.com): change them, or the hostname of a listener")
 	if result := clitest.Run(t, taken, against("render", "--check")...); strings.Contains(result.Err, "attached-api/web: ") {
 		t.Errorf("it warns of what others have:\n%s", result.Err)
 	}
@@ -260,7 +260,7 @@ spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	const missing, unusable = "rules[0].backendRefs[0]: there is no Service reported/none", "rules[0]: Secret reported/users does not exist"
+	const missing, unusable = "rules[0].backendRefs[0]: there is no Service reported/none: create it or change the reference", "rules[0]: Secret reported/users does not exist"
 	web.Status.Parents = []gatewayv1.RouteParentStatus{{
 		ParentRef: web.Spec.ParentRefs[0], ControllerName: gatewayapi.ControllerName, Conditions: []metav1.Condition{{
 			Type: "ResolvedRefs", Status: metav1.ConditionFalse, Reason: "BackendNotFound", ObservedGeneration: web.Generation,

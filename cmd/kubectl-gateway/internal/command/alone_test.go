@@ -39,7 +39,7 @@ func TestRoutesAlone(t *testing.T) {
 		"route     team/web rules[0]", "answer    403: ClientAddress: ")
 	// What is wrong with them is said as ever.
 	clitest.Run(t, strings.Replace(alone, "kind: RouteFilter, name: office", "kind: RouteFilter, name: ofice", 1), "render", "--check", "-f", "-").Want(t, 3,
-		"warning: standard input:8: infra/shop: HTTPRoute team/web: rules[0].filters[0]: there is no RouteFilter team/ofice: do you mean office?\n")
+		"warning: standard input:8: infra/shop: HTTPRoute team/web: rules[0].filters[0]: there is no RouteFilter team/ofice: create it or change the reference: do you mean office?\n")
 	clitest.Run(t, strings.Replace(alone, "10.0.0.0/8", "10.0.0.0", 1), "render", "--check", "-f", "-").Want(t, 1, "error: standard input:14: RouteFilter team/office: ")
 	// One object is enough.
 	parts := strings.Split(alone, "---\n")
