@@ -69,6 +69,7 @@ func TestUsage(t *testing.T) {
 	} {
 		test.run(t)
 	}
+	clitest.Run(t, "", "version").Want(t, 1, "kubectl-gateway ", "no cluster is configured")
 }
 
 // line is a command line, and a part of the one line that it prints.

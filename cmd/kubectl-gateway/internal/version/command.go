@@ -3,6 +3,7 @@ package version
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,17 +29,14 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		Use: "version", Short: "Show the version of the plugin, and what the cluster runs", Long: long,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := Versions{Plugin: version.String()}
+			found, err := Versions{Plugin: version.String()}, error(nil)
 			if !client {
-				clients, _, err := options.Connect()
-				if err != nil {
-					return err
-				}
-				if found, err = Find(cmd.Context(), clients); err != nil {
-					return err
+				var clients cli.Clients
+				if clients, _, err = options.Connect(); err == nil {
+					found, err = Find(cmd.Context(), clients)
 				}
 			}
-			if err := found.print(options, output); err != nil {
+			if err := errors.Join(found.print(options, output), err); err != nil {
 				return err
 			}
 			if !client && !slices.ContainsFunc(found.Programs, func(p program) bool { return p.Program == "operator" }) {
