@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/logs"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
 )
@@ -121,7 +122,7 @@ func (s *session) send(ctx context.Context, c *check) (status int, service strin
 	defer answer.Body.Close() //nolint:errcheck // only the status counts
 	select {
 	case access := <-logged:
-		return answer.StatusCode, s.serviceOf(access.Backend), nil
+		return answer.StatusCode, s.serviceOf(&access), nil
 	case <-ctx.Done():
 		return 0, "", fmt.Errorf("%s: HAProxy did not log it: %w", c, ctx.Err())
 	}
@@ -141,12 +142,16 @@ func (s *session) dial(ctx context.Context, network, address string) (net.Conn, 
 	return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
 }
 
-// serviceOf returns the name of the Service of a backend of haproxy.cfg, "" if it has none.
-func (s *session) serviceOf(backend string) string {
+// serviceOf returns the name of the Service that has answered a request, "" if none has: a filter may refuse it after
+// its backend was chosen.
+func (s *session) serviceOf(access *logs.Access) string {
+	if access.Server == logs.NoServer {
+		return ""
+	}
 	for name, service := range s.objects.services {
 		for _, port := range service.Spec.Ports {
 			own := render.BackendName(model.Backend{Namespace: name.Namespace, Service: name.Name, Port: port.Port})
-			if backend == own || strings.HasPrefix(backend, own+".") {
+			if access.Backend == own || strings.HasPrefix(access.Backend, own+".") {
 				return name.Name
 			}
 		}

@@ -316,7 +316,8 @@ func TestWrongKey(t *testing.T) {
 	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:"+plain+"/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
 }
 
-// TestAbsentPrograms: it is said why the answer is 503, where a program of proxy pods would be asked.
+// TestAbsentPrograms: it is said why the answer is 503, and not that of a Service, where a program of proxy pods would be
+// asked.
 func TestAbsentPrograms(t *testing.T) {
 	t.Parallel()
 	const (
@@ -343,7 +344,7 @@ func TestAbsentPrograms(t *testing.T) {
 				t.Errorf("%s: got %s%s", test.rule, got.Out, got.Err)
 			}
 		}
-		if !strings.Contains(got.Out+got.Err, url+": "+test.expect) {
+		if !strings.Contains(got.Out+got.Err, url+": "+test.expect+"\n") {
 			t.Errorf("%s: got %s%s", test.rule, got.Out, got.Err)
 		}
 	}
