@@ -198,6 +198,8 @@ func (e *Engine) Judge(settings waf.Settings, request *Request) (Verdict, error)
 			tx.AddRequestHeader(header.Name, header.Value)
 		}
 	}
+	setApart(tx.Variables().ArgsGet())
+	setApart(tx.Variables().RequestCookies())
 	denied := tx.ProcessRequestHeaders() != nil
 	if !denied {
 		if interruption, _, err := tx.WriteRequestBody(request.Body); err != nil {

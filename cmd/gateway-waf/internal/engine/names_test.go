@@ -1,0 +1,40 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/waf"
+)
+
+// TestRepeatedNames: each rule sees each value of a name that a request has twice, every time.
+func TestRepeatedNames(t *testing.T) {
+	e, err := engine.New(mustParse(t, `SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1000,phase:2,pass,t:lowercase,log"
+SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1001,phase:2,pass,t:lowercase,log"
+SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1002,phase:2,pass,t:lowercase,log"
+`)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pairs = "colour=red&size=5&page=2&q=Shoes&q=boots"
+	for what, r := range map[string]*engine.Request{
+		"query":   {Method: "GET", URI: "/?" + pairs},
+		"no name": {Method: "GET", URI: "/?colour=red&size=5&page=2&=Shoes&=boots"},
+		"form":    {Method: "POST", URI: "/", Body: []byte(pairs), Headers: []engine.Header{{"content-type", "application/x-www-form-urlencoded"}}},
+		"JSON":    {Method: "POST", URI: "/", Body: []byte(`{"colour": "red", "size": 5, "page": 2, "q": "Shoes", "q": "boots"}`), Headers: []engine.Header{{"content-type", "application/json"}}},
+		"cookies": {Method: "GET", URI: "/", Headers: []engine.Header{{"cookie", "colour=red; size=5; page=2; q=Shoes; q=boots"}}},
+	} {
+		r.Version, r.Client = "HTTP/1.1", "192.0.2.1"
+		r.Headers = append(r.Headers, engine.Header{"host", "shop.example.com"}, engine.Header{"user-agent", "Mozilla/5.0"}, engine.Header{"accept", "*/*"}, engine.Header{"content-length", fmt.Sprint(len(r.Body))})
+		for range 40 {
+			verdict, err := e.Judge(waf.Settings{Paranoia: 1, Threshold: 1000}, r)
+			own := slices.DeleteFunc(slices.Clone(verdict.Rules), func(id int) bool { return id > 99999 })
+			if err != nil || !slices.Equal(own, []int{1000, 1001, 1002}) {
+				t.Errorf("%s: got %+v, %v", what, verdict, err)
+				break
+			}
+		}
+	}
+}
