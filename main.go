@@ -81,6 +81,7 @@ const garbage = 50
 func run(ctx context.Context, options options.Options) error {
 	debug.SetGCPercent(garbage)
 	memory.LeaveRoom()
+	go memory.GiveBack(ctx)
 	config, err := kubeconfig.Load(options.Master, options.Kubeconfig)
 	if err != nil {
 		return err

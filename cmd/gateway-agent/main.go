@@ -178,6 +178,7 @@ func (o *options) run(ctx context.Context) error {
 	signal.Notify(stopping, syscall.SIGUSR1)
 	debug.SetGCPercent(garbage)
 	memory.LeaveRoom()
+	go memory.GiveBack(ctx)
 	restConfig, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
 		return err

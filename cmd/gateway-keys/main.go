@@ -20,6 +20,7 @@ import (
 	"gateway/internal/keeper"
 	"gateway/internal/keystream"
 	"gateway/internal/logging"
+	"gateway/internal/memory"
 	"gateway/internal/passwords"
 	"gateway/internal/program"
 	"gateway/internal/unixsocket"
@@ -57,6 +58,7 @@ func (k *keys) run(ctx context.Context) error {
 	logging.Infof("Passing on what is in %s", from)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go memory.GiveBack(ctx)
 	var running sync.WaitGroup
 	var errs [3]error
 	for i, service := range []struct {

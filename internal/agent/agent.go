@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -223,22 +222,16 @@ func (a *Agent) wakeUp() {
 func (a *Agent) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var quiet quiet
 	for {
-		isWoken := false
 		select {
 		case <-ctx.Done():
 			a.updateDisk(true)
 			return
 		case <-a.wake:
-			isWoken = true
 		case <-timer.C:
 		}
 		a.probes.beat(time.Now())
 		a.pass(ctx)
-		if quiet.begins(isWoken || a.state.good == nil || a.probes.ready() != nil, time.Now()) {
-			go debug.FreeOSMemory() // a start takes a multiple of what is kept, and edits half as much again
-		}
 		interval := checkInterval
 		if !a.state.running.up || a.inputs.awaiting {
 			interval = startInterval
@@ -248,28 +241,6 @@ func (a *Agent) loop(ctx context.Context) {
 		}
 		timer.Reset(interval)
 	}
-}
-
-// quietTime is how long nothing happens before memory is given back.
-const quietTime = 10 * time.Second
-
-// quiet finds out when nothing happens any more.
-type quiet struct {
-	since time.Time
-	// told says that this was told.
-	told bool
-}
-
-// begins reports whether nothing has happened for a while, once each time.
-func (q *quiet) begins(isBusy bool, now time.Time) bool {
-	if isBusy || q.since.IsZero() {
-		q.since, q.told = now, false
-	}
-	if q.told || now.Sub(q.since) < quietTime {
-		return false
-	}
-	q.told = true
-	return true
 }
 
 // pass brings HAProxy one step closer to the wanted configuration. Without failures, one pass is enough.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -290,21 +289,5 @@ func BenchmarkStart(b *testing.B) {
 			b.ReportMetric(of.allocated, "allocated/host")
 			b.ReportMetric(0, "ns/op")
 		})
-	}
-}
-
-// TestQuiet: memory is given back once, a while after the last event.
-func TestQuiet(t *testing.T) {
-	t.Parallel()
-	var q quiet
-	var told []int
-	for second := range 60 {
-		isBusy := second < 5 || second == 9 || second == 40
-		if q.begins(isBusy, time.Unix(int64(second), 0)) {
-			told = append(told, second)
-		}
-	}
-	if !slices.Equal(told, []int{19, 50}) {
-		t.Errorf("it was told after %v s", told)
 	}
 }

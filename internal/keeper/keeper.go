@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -127,7 +126,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	isFreed := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -137,10 +135,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		if err := k.Look(ctx, time.Now()); err != nil {
 			return err
-		}
-		if _, isKnown := k.shown.Values[inventory.Status]; isKnown && !isFreed {
-			isFreed = true
-			go debug.FreeOSMemory() // a start takes a multiple of what is kept
 		}
 		if k.waiting {
 			timer.Reset(waitInterval)

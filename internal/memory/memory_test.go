@@ -3,6 +3,7 @@ package memory
 import (
 	"math"
 	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -15,5 +16,28 @@ func TestLeaveRoom(t *testing.T) { //nolint:paralleltest // the limit is the pro
 		if got := debug.SetMemoryLimit(-1); got < least || got > limit/10*9 {
 			t.Errorf("of %d, %d are left to Go", limit, got)
 		}
+	}
+}
+
+// TestQuiet: memory is given back after a start and after edits, once each.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	var q quiet
+	var told []int
+	allocated := uint64(0)
+	for look := range 30 {
+		switch look {
+		case 0, 1, 10: // the start, and edits
+			allocated += 6 << 20
+		case 11, 20:
+			allocated += 2 << 20
+		}
+		allocated += 100 << 10
+		if q.begins(allocated) {
+			told = append(told, look)
+		}
+	}
+	if !slices.Equal(told, []int{2, 12}) {
+		t.Errorf("it was told at looks %v", told)
 	}
 }
