@@ -10,17 +10,20 @@ import (
 )
 
 const (
-	// most is how many values are known, so that these do not take more memory than they save.
-	most = 4096
-	// longest is how many bytes a text has that others may have, too.
-	longest = 256
+	// most is how many values are known, so that these do not take more memory than they save, and mostLists how many lists.
+	most      = 4096
+	mostLists = 512
+	// longest is how many bytes a text has that others may have, too, and longestList how many elements a list.
+	longest     = 256
+	longestList = 8
 )
 
-// known has the values that objects share: texts, and pointers to what can be compared, by that.
+// known has the values that objects share: texts, pointers to what can be compared, by that, and lists of structs that
+// can be compared, by arrays.
 var known struct {
 	sync.Mutex
-	texts    map[string]string
-	pointers map[any]reflect.Value
+	texts           map[string]string
+	pointers, lists map[any]reflect.Value
 }
 
 // Object makes an object take less memory, which a pointer is to. Nobody changes from now on what it points to, as
@@ -46,14 +49,14 @@ func compact(v reflect.Value) {
 		}
 	case reflect.String:
 		if v.Len() > 0 && v.Len() <= longest {
-			v.SetString(one(&known.texts, v.String(), v.String()))
+			v.SetString(one(&known.texts, most, v.String(), v.String()))
 		}
 	case reflect.Pointer:
 		if v.IsNil() {
 			return
 		}
 		if compact(v.Elem()); v.Elem().Comparable() {
-			v.Set(one(&known.pointers, v.Elem().Interface(), reflect.ValueOf(v.Interface())))
+			v.Set(one(&known.pointers, most, v.Elem().Interface(), reflect.ValueOf(v.Interface())))
 		}
 	case reflect.Slice:
 		if v.Cap() > v.Len() {
@@ -66,16 +69,21 @@ func compact(v reflect.Value) {
 				compact(v.Index(i))
 			}
 		}
+		if elem := v.Type().Elem(); elem.Kind() == reflect.Struct && elem.Comparable() && v.Len() > 0 && v.Len() <= longestList {
+			if array := v.Convert(reflect.ArrayOf(v.Len(), elem)); array.Comparable() {
+				v.Set(one(&known.lists, mostLists, array.Interface(), reflect.ValueOf(v.Interface())))
+			}
+		}
 	}
 }
 
 // one returns the value that is known by a key, which is this one from now on if there is none.
-func one[K comparable, V any](known *map[K]V, key K, value V) V {
+func one[K comparable, V any](known *map[K]V, most int, key K, value V) V {
 	if one, ok := (*known)[key]; ok {
 		return one
 	}
 	if len(*known) >= most || *known == nil {
-		*known = make(map[K]V, most)
+		*known = map[K]V{}
 	}
 	(*known)[key] = value
 	return value

@@ -49,7 +49,7 @@ func TestObject(t *testing.T) {
 		if cap(route.Spec.Hostnames) != 1 {
 			t.Fatalf("there is room for %d hostnames", cap(route.Spec.Hostnames))
 		}
-		if i == 1 && (route.Spec.Rules[0].Matches[0].Path != before.Spec.Rules[0].Matches[0].Path ||
+		if i == 1 && (&route.Status.Parents[0].Conditions[0] != &before.Status.Parents[0].Conditions[0] || route.Spec.Rules[0].Matches[0].Path != before.Spec.Rules[0].Matches[0].Path ||
 			route.Spec.Rules[0].BackendRefs[0].Weight != before.Spec.Rules[0].BackendRefs[0].Weight) {
 			t.Error("equal values are not one")
 		}
