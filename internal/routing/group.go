@@ -36,24 +36,33 @@ type pathOf struct {
 	path string
 }
 
-// placed is an entry of a route at a place.
+// placed is an entry of a route at a place: at a hostname, compared with those in a place that may be wider.
 type placed struct {
-	key   string
-	at    hostID
-	index int
-	route *model.Route
-	form  *form
-	// bucket is where it is. by takes all its requests; nil: nobody does. owner is the listener that gets them; "": its
+	key, hostname string
+	in            hostID
+	index         int
+	route         *attachedRoute
+	// form is nil while it is compared with no other.
+	form *form
+	// bucket is where it is. by takes all its requests; nil: nobody does. owner is the listener that gets them; nil: its
 	// own does.
 	bucket *bucket
 	by     *placed
-	owner  string
+	owner  *model.Listener
+}
+
+// entry is the entry as it is at the place.
+func (p *placed) entry() *Entry {
+	if p.form != nil {
+		return p.form.Entry
+	}
+	return &p.route.entries[p.index]
 }
 
 // compare orders entries as requests meet them.
 func (p *placed) compare(other *placed) int {
-	if p.at.hostname != other.at.hostname {
-		return model.CompareHostnames(p.at.hostname, other.at.hostname)
+	if p.hostname != other.hostname {
+		return model.CompareHostnames(p.hostname, other.hostname)
 	}
 	return cmp.Or(p.form.compare(other.form.Entry), strings.Compare(p.key, other.key), cmp.Compare(p.index, other.index))
 }
@@ -63,6 +72,9 @@ func (g *group) isWide() bool { return g.hostnames.Len() > 1 || g.literals > 0 }
 
 // add adds an entry, and returns its bucket.
 func (g *group) add(entry *placed) *bucket {
+	if entry.form == nil {
+		entry.form = entry.route.form(entry.index)
+	}
 	path := pathOf{entry.form.PathType, entry.form.Path}
 	b := g.buckets.Get(path)
 	if b == nil {
@@ -82,7 +94,7 @@ func (b *bucket) remove(entry *placed) {
 }
 
 func (g *group) count(b *bucket, entry *placed, n int) {
-	if g.hostnames.Add(entry.at.hostname, n); g.hostnames.Of(entry.at.hostname) == 0 {
+	if g.hostnames.Add(entry.hostname, n); g.hostnames.Of(entry.hostname) == 0 {
 		b.isWide = true
 	}
 	b.isWide = b.isWide || entry.form.path.isOpen || g.hostnames.Len() > 1

@@ -27,16 +27,22 @@ type unreachable struct {
 	// generation is that of the Compiler, and routes are those that were looked at.
 	generation int
 	routes     tree.Map[*model.Route]
-	// sizes are how many entries routes have at their places, and entries is the sum. groups are those that are compared;
-	// nil: there are too many.
-	sizes   map[string]int
+	// entries is how many entries routes have at their places. groups are those that are compared; nil: there are too
+	// many. alone are those that are compared with no other: most, if routes have hostnames of their own.
 	entries int
 	groups  map[hostID]*group
-	// placed are the entries of each route at its places, and problems what it has that gets no requests.
-	placed   map[string][]*placed
+	alone   map[hostID]*placed
+	// looked are the routes that were looked at, and problems what they have that gets no requests.
+	looked   map[string]looked
 	problems map[string][]Problem
 	// moved are routes whose listeners are others, or for which others get the requests, since they were looked at.
 	moved map[string]bool
+}
+
+// looked is a route that was looked at: its entries at its places, and how many there may be at most.
+type looked struct {
+	places []*placed
+	size   int
 }
 
 // maxCompared is how many entries are looked at: a look at all of them takes half a second.
@@ -59,12 +65,12 @@ func (c *Compiler) Unreachable() []Problem {
 // others.
 func (c *Compiler) Taken() []Taken {
 	var all []Taken
-	for _, places := range c.lookForUnreachable().placed {
-		for _, one := range places {
+	for _, route := range c.lookForUnreachable().looked {
+		for _, one := range route.places {
 			if one.by != nil {
-				entry := *one.form.Entry
-				entry.Hostname = one.at.hostname
-				all = append(all, Taken{one.at.listener, &entry, one.by.form.Rule})
+				entry := *one.entry()
+				entry.Hostname = one.hostname
+				all = append(all, Taken{one.in.listener, &entry, one.by.entry().Rule})
 			}
 		}
 	}
@@ -80,7 +86,7 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 	u, most := &c.unreachable, cmp.Or(c.MostCompared, maxCompared)
 	if u.groups == nil || u.generation != c.generation {
 		*u = unreachable{
-			generation: c.generation, sizes: map[string]int{}, placed: map[string][]*placed{}, problems: map[string][]Problem{}, moved: map[string]bool{},
+			generation: c.generation, looked: map[string]looked{}, problems: map[string][]Problem{}, moved: map[string]bool{},
 		}
 		entries := 0
 		for _, routes := range c.compiled {
@@ -89,7 +95,7 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 		if entries > most {
 			return u
 		}
-		u.groups = map[hostID]*group{}
+		u.groups, u.alone = map[hostID]*group{}, map[hostID]*placed{}
 	}
 	touched, stale := map[*bucket]bool{}, u.moved
 	for change := range tree.Changes(u.routes, c.routes) {
@@ -110,7 +116,7 @@ func (c *Compiler) lookForUnreachable() *unreachable {
 		u.examine(bucket, stale)
 	}
 	for key := range stale {
-		if problems := problemsOf(u.placed[key]); len(problems) > 0 {
+		if problems := problemsOf(u.looked[key].places); len(problems) > 0 {
 			u.problems[key] = problems
 		} else {
 			delete(u.problems, key)
@@ -138,57 +144,72 @@ func sizeOf(routes []*attachedRoute) (sum int) {
 }
 
 func (u *unreachable) remove(key string, touched map[*bucket]bool) {
-	for _, one := range u.placed[key] {
+	for _, one := range u.looked[key].places {
 		if one.bucket != nil {
 			one.bucket.remove(one)
 			touched[one.bucket] = true
+		} else if u.alone[one.in] == one {
+			delete(u.alone, one.in)
 		}
 	}
-	u.entries -= u.sizes[key]
-	delete(u.sizes, key)
-	delete(u.placed, key)
+	u.entries -= u.looked[key].size
+	delete(u.looked, key)
 }
 
 func (u *unreachable) add(c *Compiler, key string, touched map[*bucket]bool) {
-	u.sizes[key] = sizeOf(c.compiled[key])
-	u.entries += u.sizes[key]
+	of := looked{size: sizeOf(c.compiled[key])}
 	c.eachPlace(c.compiled[key], func(at hostID, route *attachedRoute) {
 		listener := c.listener(at.listener)
-		id := at
+		in := at
 		if model.HostnameMatches(at.hostname, listener.Hostname) {
-			id.hostname = listener.Hostname
+			in.hostname = listener.Hostname
 		}
-		owner := c.owner(listener.Port, id.hostname)
-		for i, form := range route.forms() {
-			if form == nil {
+		owner := c.owner(listener.Port, in.hostname)
+		for i := range route.entries {
+			if route.entries[i].Session != "" { // just before the entry of all clients
 				continue
 			}
-			one := &placed{key: key, at: at, index: i, route: route.Route, form: form}
-			u.placed[key] = append(u.placed[key], one)
-			if owner != at.listener {
-				one.owner = cmp.Or(c.named[owner].Title, owner)
+			one := &placed{key: key, in: in, hostname: at.hostname, index: i, route: route}
+			of.places = append(of.places, one)
+			if owner.Name != at.listener {
+				one.owner = owner
 				continue
 			}
 			if c.bounds.refused[refusal{at.hostname, &route.entries[i]}] {
 				entry := closed(route.entries[i])
 				one.form = newForm(&entry)
 			}
-			if u.groups[id] == nil {
-				u.groups[id] = &group{id: id}
-			}
-			touched[u.groups[id].add(one)] = true
+			u.place(one, touched)
 		}
 	})
+	u.entries += of.size
+	u.looked[key] = of
 }
 
-// owner returns the name of the listener that gets the requests for a hostname.
-func (c *Compiler) owner(port int32, hostname string) string {
+// place adds an entry to those that it is compared with.
+func (u *unreachable) place(one *placed, touched map[*bucket]bool) {
+	of, other := u.groups[one.in], u.alone[one.in]
+	if of == nil && other == nil {
+		u.alone[one.in] = one
+		return
+	}
+	if of == nil {
+		of = &group{id: one.in}
+		u.groups[one.in] = of
+		delete(u.alone, one.in)
+		touched[of.add(other)] = true
+	}
+	touched[of.add(one)] = true
+}
+
+// owner returns the listener that gets the requests for a hostname.
+func (c *Compiler) owner(port int32, hostname string) *model.Listener {
 	for _, wider := range model.WiderHostnames(hostname) {
 		if owner := c.owners[address{port, wider}]; owner != nil {
-			return owner.Name
+			return owner
 		}
 	}
-	return ""
+	return &model.Listener{}
 }
 
 // allTouched returns the buckets whose entries may be taken by others than before.
@@ -220,7 +241,7 @@ func (u *unreachable) examine(b *bucket, stale map[string]bool) {
 		return
 	}
 	b.each(func(of, by *placed) {
-		if by != nil && by.route == of.route && by.form.Rule.Index == of.form.Rule.Index {
+		if by != nil && by.route.Route == of.route.Route && by.form.Rule.Index == of.form.Rule.Index {
 			by = nil // the rule gets them all the same
 		}
 		if by != of.by {
@@ -230,18 +251,15 @@ func (u *unreachable) examine(b *bucket, stale map[string]bool) {
 	})
 }
 
-// forms returns the forms of a route's entries, nil for those of sessions, which come just before the entry of all
-// clients.
-func (r *compiledRoute) forms() []*form {
+// form returns the form of an entry.
+func (r *compiledRoute) form(index int) *form {
 	if r.compared == nil {
 		r.compared = make([]*form, len(r.entries))
-		for i := range r.entries {
-			if r.entries[i].Session == "" {
-				r.compared[i] = newForm(&r.entries[i])
-			}
-		}
 	}
-	return r.compared
+	if r.compared[index] == nil {
+		r.compared[index] = newForm(&r.entries[index])
+	}
+	return r.compared[index]
 }
 
 // problemsOf returns what a route has that gets no requests at any of its places.
@@ -252,20 +270,20 @@ func problemsOf(places []*placed) []Problem {
 	// takers are those of each match of each rule, nil for what gets requests somewhere.
 	takers, isReached := map[int]map[int][]*placed{}, map[int]bool{}
 	for _, one := range places {
-		rule, match := one.form.Rule.Index, one.form.Match
+		rule, match := one.entry().Rule.Index, one.entry().Match
 		if takers[rule] == nil {
 			takers[rule] = map[int][]*placed{}
 		}
 		before, isKnown := takers[rule][match]
 		switch {
-		case one.by == nil && one.owner == "":
+		case one.by == nil && one.owner == nil:
 			takers[rule][match], isReached[rule] = nil, true
 		case !isKnown || before != nil:
 			takers[rule][match] = append(before, one)
 		}
 	}
 	var problems []Problem
-	route := places[0].route
+	route := places[0].route.Route
 	add := func(field string, takers []*placed) {
 		about := Problem{Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnreachableRules, Field: field}
 		about.Message = field + " gets no " + trafficOf(route.Kind) + ": " + because(route, takers)
@@ -300,12 +318,13 @@ const maxTakers = 3
 func because(route *model.Route, taken []*placed) string {
 	var names []string
 	for _, one := range taken {
-		name, by := "listener "+one.owner, one.by
+		name, by := "", one.by
 		switch {
 		case by == nil:
+			name = "listener " + cmp.Or(one.owner.Title, one.owner.Name)
 		case by.route.Name == "":
 			name = "the redirect to HTTPS"
-		case by.route == route:
+		case by.route.Route == route:
 			name = fmt.Sprintf("rules[%d]", by.form.Rule.Index)
 		case by.route.Origin.Kind == by.route.Kind:
 			name = fmt.Sprintf("%s %s rules[%d]", by.route.Kind, by.route.Name, by.form.Rule.Index)
