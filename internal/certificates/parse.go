@@ -24,8 +24,6 @@ const (
 
 	// JoinedFile is the name of the file with a certificate and its key, which HAProxy so reads at once.
 	JoinedFile = "tls.pem"
-	// ProblemFile is beside a certificate, or in its place, if what the Secret holds now cannot be used. It says why.
-	ProblemFile = "problem"
 
 	// UsersFile is the key of a Secret that holds users and hashes of their passwords, and the name of its file. The
 	// agent has an empty one in its place, if any of the users can log in.
@@ -38,8 +36,6 @@ const (
 	ClientSecretFile = "client-secret"
 	// IssuerFile is beside it, too. It names the provider that the client's secret is for.
 	IssuerFile = "issuer"
-	// ProblemSuffix ends the name of the file beside one of these that is what ProblemFile is to a certificate.
-	ProblemSuffix = "-problem"
 	// APIKeysMap is the file for HAProxy with all of these, in a directory that has the name of no Secret.
 	APIKeysMap = "_/api-keys.map"
 	// SessionKeysMap is the same for keys of sessions.
@@ -225,20 +221,6 @@ func privateKey(content []byte) *pem.Block {
 		var block *pem.Block
 		if block, content = pem.Decode(content); block == nil || strings.HasSuffix(block.Type, "PRIVATE KEY") {
 			return block
-		}
-	}
-}
-
-// Public returns the certificates of a JoinedFile without the key.
-func Public(joined []byte) []byte {
-	var public []byte
-	for {
-		var block *pem.Block
-		if block, joined = pem.Decode(joined); block == nil {
-			return public
-		}
-		if block.Type == Block {
-			public = append(public, pem.EncodeToMemory(block)...)
 		}
 	}
 }

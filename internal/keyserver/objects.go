@@ -21,7 +21,6 @@ const (
 	useUsers
 	useLogin
 	useConfigMap
-	allUses = iota
 )
 
 // filesFor are the files for each use.

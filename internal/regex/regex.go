@@ -64,7 +64,9 @@ func (e Expression) Matches(value string) bool {
 }
 
 // Steps returns how many steps PCRE takes at most to compare a value of a length with the expression.
-func (e Expression) Steps(length int) float64 { return steps(e.parsed, length) }
+func (e Expression) Steps(length int) float64 {
+	return (&meter{length: float64(length)}).measure(e.parsed)
+}
 
 // Prefix returns the common beginning of all texts that the expression matches.
 func (e Expression) Prefix() string {

@@ -82,11 +82,6 @@ type meter struct {
 	keepsTexts bool
 }
 
-// steps returns how many steps PCRE takes at most to compare a value of a length with an expression that write wrote.
-func steps(re *syntax.Regexp, length int) float64 {
-	return (&meter{length: float64(length)}).measure(re)
-}
-
 func (m *meter) measure(re *syntax.Regexp) float64 {
 	m.walk(re, flow{total: 1, paths: 1, last: lineEnd}, lineEnd)
 	return m.steps

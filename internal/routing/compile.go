@@ -335,7 +335,7 @@ func (c *Compiler) host(hostname string, routes []part) *Host {
 	host, seen := &Host{Name: hostname}, map[string]bool{}
 	for i := range entries {
 		entry := &entries[i]
-		if last := len(host.Entries) - 1; last >= 0 && !host.Entries[last].Conditional() && host.Entries[last].samePath(entry) {
+		if last := len(host.Entries) - 1; last >= 0 && !host.Entries[last].Conditional() && host.Entries[last].SamePath(entry) {
 			continue
 		}
 		if entry.Conditional() {
@@ -350,7 +350,8 @@ func (c *Compiler) host(hostname string, routes []part) *Host {
 	return host
 }
 
-func (e *Entry) samePath(other *Entry) bool {
+// SamePath reports whether two entries match the same paths.
+func (e *Entry) SamePath(other *Entry) bool {
 	return e.PathType == other.PathType && e.Path == other.Path
 }
 

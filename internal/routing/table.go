@@ -19,21 +19,16 @@ type (
 	Affinity      = model.Affinity
 	Backend       = model.Backend
 	BackendPolicy = model.BackendPolicy
-	CORS          = model.CORS
 	Clients       = model.Clients
 	Condition     = model.Condition
 	HeaderChange  = model.HeaderChange
 	HeaderChanges = model.HeaderChanges
-	HealthCheck   = model.HealthCheck
 	JWTKey        = model.JWTKey
 	KeySource     = model.KeySource
-	Mirror        = model.Mirror
 	PathChange    = model.PathChange
 	PathType      = model.PathType
 	Problem       = model.Problem
 	RateLimit     = model.RateLimit
-	Redirect      = model.Redirect
-	Response      = model.Response
 	TLS           = model.ListenerTLS
 	Target        = model.Target
 )

@@ -123,12 +123,9 @@ func (f *form) takesPath(other *form) bool {
 	case other.PathType == Regex:
 		return isPlain && (strings.HasPrefix(other.path.begin, f.Path) || isOne && other.path.Value+"/" == f.Path)
 	default:
-		return other.pathMatchesPrefix(f.Path)
+		return strings.HasPrefix(other.Path+"/", f.Path) // it is no expression
 	}
 }
-
-// pathMatchesPrefix reports whether the path of an entry, which is no expression, is within a prefix.
-func (e *Entry) pathMatchesPrefix(prefix string) bool { return strings.HasPrefix(e.Path+"/", prefix) }
 
 // includeAll reports whether each pattern includes one of the same name.
 func includeAll(patterns, others []pattern) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -57,6 +58,6 @@ var response = filter{
 	},
 }
 
-func responseName(response *routing.Response) string {
+func responseName(response *model.Response) string {
 	return ir.ContentName(fmt.Sprintf("%d %q %q %#v", response.Status, response.ContentType, response.Body, response.Headers))
 }

@@ -248,7 +248,7 @@ func (r *Renderer) renderHost(listener *routing.Listener, host *routing.Host) *f
 		add("~", r.list(listener, regexes))
 	}
 	for i := range prefixes {
-		if i > 0 && samePath(&prefixes[i-1], &prefixes[i]) {
+		if i > 0 && prefixes[i].SamePath(&prefixes[i-1]) {
 			continue
 		}
 		value := r.value(listener, withFallbacks(prefixes, i))
@@ -269,7 +269,7 @@ func groups(entries []routing.Entry) func(yield func([]routing.Entry) bool) {
 	return func(yield func([]routing.Entry) bool) {
 		for len(entries) > 0 {
 			n := 1
-			for n < len(entries) && samePath(&entries[0], &entries[n]) {
+			for n < len(entries) && entries[n].SamePath(&entries[0]) {
 				n++
 			}
 			if !yield(entries[:n:n]) {
@@ -280,13 +280,11 @@ func groups(entries []routing.Entry) func(yield func([]routing.Entry) bool) {
 	}
 }
 
-func samePath(a, b *routing.Entry) bool { return a.PathType == b.PathType && a.Path == b.Path }
-
 // withFallbacks returns the entries of the prefix at an index. Where a request may pass by all of them, those of the
 // shorter prefixes that include it follow.
 func withFallbacks(prefixes []routing.Entry, i int) []routing.Entry {
 	n := 1
-	for i+n < len(prefixes) && samePath(&prefixes[i], &prefixes[i+n]) {
+	for i+n < len(prefixes) && prefixes[i+n].SamePath(&prefixes[i]) {
 		n++
 	}
 	group := prefixes[i : i+n : i+n]

@@ -46,7 +46,7 @@ func (t *translator) attach(r *route) {
 	r.spend()
 	for _, a := range r.attachments {
 		for _, l := range a.listeners {
-			if r.isAt(l) {
+			if slices.Contains(r.listeners, l) {
 				continue
 			}
 			r.listeners = append(r.listeners, l)
@@ -57,8 +57,6 @@ func (t *translator) attach(r *route) {
 		}
 	}
 }
-
-func (r *route) isAt(l *listener) bool { return slices.Contains(r.listeners, l) }
 
 // ParentOf returns what a route of a namespace names.
 func ParentOf(ref gatewayv1.ParentReference, namespace string) Parent {

@@ -171,8 +171,8 @@ var serving = []Row{
 
 // guarding are those about who may come in. Whoever loses one must not be open to all.
 var guarding = []Row{
-	{"whitelist-source-range allowlist-source-range", Carried, "ClientAddress", setAllowed, ""},
-	{"denylist-source-range", Carried, "ClientAddress", setDenied, ""},
+	{"whitelist-source-range allowlist-source-range", Carried, "ClientAddress", setRanges, ""},
+	{"denylist-source-range", Carried, "ClientAddress", setRanges, ""},
 	{"satisfy", Differs, "every check applies", nil, "all"},
 	{"auth-url", Differs, "ExternalAuth, for a Service of the cluster, or of a path of the host ($host). Others are closed", setAuth, ""},
 	{"auth-response-headers", Carried, "ExternalAuth", part("auth-url"), ""},

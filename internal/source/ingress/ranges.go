@@ -22,31 +22,28 @@ const (
 // maxRanges is how many ranges a list may have.
 const maxRanges = 4096
 
-// setAllowed and setDenied convert which clients have access. nginx checks denied ones first, too.
-func setAllowed(s *settings, value string) string {
-	return s.setRanges(value, true, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Allow = ranges })
-}
-
-func setDenied(s *settings, value string) string {
-	return s.setRanges(value, false, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Deny = ranges })
-}
-
-func (s *settings) setRanges(value string, allows bool, set func(*appv1.ClientAddress, []appv1.AddressRange)) string {
+// setRanges converts which clients have access, or have none. nginx checks denied ones first, too.
+func setRanges(s *settings, value string) string {
+	denies := s.annotation == Prefix+"denylist-source-range"
 	_, isWhite := s.values["whitelist-source-range"]
 	_, isAllowed := s.values["allowlist-source-range"]
 	ranges, problem := readRanges(value)
 	switch {
 	case problem != "":
 		return s.close(s.annotation, problem)
-	case isWhite && isAllowed && s.annotation != Prefix+"denylist-source-range":
+	case isWhite && isAllowed && !denies:
 		return s.close(s.annotation, rangesTwice)
-	case allows && slices.Contains(ranges, "0.0.0.0/0") && slices.Contains(ranges, "::/0"):
+	case !denies && slices.Contains(ranges, "0.0.0.0/0") && slices.Contains(ranges, "::/0"):
 		return "" // everyone has access
 	}
 	if s.clients == nil {
 		s.clients = &appv1.ClientAddress{}
 	}
-	set(s.clients, ranges)
+	if denies {
+		s.clients.Deny = ranges
+	} else {
+		s.clients.Allow = ranges
+	}
 	s.guardsOf = append(s.guardsOf, s.annotation)
 	s.noteOnce(addressNotes)
 	return ""

@@ -38,7 +38,8 @@ func (s *site) rules(h *host) []placed {
 	root := slices.IndexFunc(h.locations, func(l *location) bool { return l.appRoot != "" })
 	if root >= 0 {
 		l := h.locations[root]
-		all = append(all, placed{l.ingress.Namespace, []rule{rootRule(l.appRoot).by(l.ingress)}, nil})
+		redirect := redirecting(pathMatch{exact, "/"}, &gatewayv1.HTTPRequestRedirectFilter{StatusCode: new(302), Path: fullPath(l.appRoot)})
+		all = append(all, placed{l.ingress.Namespace, []rule{redirect.by(l.ingress)}, nil})
 	}
 	for _, l := range h.locations {
 		if slices.ContainsFunc(l.noAuth, func(path string) bool { return strings.HasPrefix(l.path, path) }) {
@@ -192,11 +193,6 @@ func (r rule) by(ingress *networkingv1.Ingress) rule {
 
 func matching(path pathMatch) []gatewayv1.HTTPRouteMatch {
 	return []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Type: &path.kind, Value: &path.value}}}
-}
-
-// rootRule returns the rule for an app-root, which any Ingress of a host may have.
-func rootRule(path string) rule {
-	return redirecting(pathMatch{exact, "/"}, &gatewayv1.HTTPRequestRedirectFilter{StatusCode: new(302), Path: fullPath(path)})
 }
 
 // overHTTPS returns rules for the requests over HTTP that came over HTTPS to a trusted proxy. No other client can send

@@ -69,11 +69,11 @@ func NewRow(config *proxyconfig.Config, unknown string, now time.Time) Row {
 			}
 		}
 		row.Connections, row.Requests, row.Servers = fmt.Sprint(haproxy.Sessions), fmt.Sprint(haproxy.Requests), fmt.Sprintf("%d/%d", usable, len(haproxy.Servers))
-		row.OldWorkers, row.Up = fmt.Sprint(len(haproxy.OldWorkers)), age(haproxy.Started, now)
+		row.OldWorkers, row.Up = fmt.Sprint(len(haproxy.OldWorkers)), duration.HumanDuration(now.Sub(haproxy.Started))
 	}
 	row.Reloaded = "never"
 	if len(config.Reloads) > 0 {
-		row.Reloaded = age(config.Reloads[0].Time, now) + " ago"
+		row.Reloaded = duration.HumanDuration(now.Sub(config.Reloads[0].Time)) + " ago"
 	}
 	return row
 }
@@ -104,10 +104,8 @@ func reloadTable(answers []cli.Answer, now time.Time) *metav1.Table {
 			continue
 		}
 		for _, r := range a.Reloads {
-			table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{a.Pod, age(r.Time, now), r.Version.Generation(), r.Configuration, r.Reason, r.Failure}})
+			table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{a.Pod, duration.HumanDuration(now.Sub(r.Time)), r.Version.Generation(), r.Configuration, r.Reason, r.Failure}})
 		}
 	}
 	return table
 }
-
-func age(since, now time.Time) string { return duration.HumanDuration(now.Sub(since)) }
