@@ -93,9 +93,9 @@ type Controller struct {
 	gatewayClient clientset.Interface
 	// children creates and updates what belongs to a Gateway.
 	children *children.Set
-	// gateways is the informer's cache of Gateways, overlaid with the statuses just written. Never modify what is in it.
+	// gateways is the informer's cache of Gateways, overlaid with the statuses just written. Never modify its objects.
 	gateways cache.MutationCache
-	// gatewayIndexer is that cache without the overlay; it has children.IndexBackends.
+	// gatewayIndexer is the same cache without the overlay; it has children.IndexBackends.
 	gatewayIndexer cache.Indexer
 	// services lists all Services, stripped to what children.Set.Keep leaves.
 	services corelisters.ServiceLister

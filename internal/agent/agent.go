@@ -62,7 +62,7 @@ type Options struct {
 	PodUID                  types.UID
 	// Place is where the pod runs.
 	Place endpoints.Place
-	// Addresses are those of the node that reach the pod.
+	// Addresses are the addresses of the node that reach the pod.
 	Addresses []netip.Addr
 	// Gateways, Core and Routes reach the API server: for our own kinds, for Services, and for the Gateway API.
 	Gateways versioned.Interface
@@ -76,7 +76,7 @@ type Options struct {
 	// Paths and Bind are HAProxy's.
 	Paths ir.Paths
 	Bind  render.Bind
-	// Mounts are what is mounted of the Secrets and ConfigMaps that the Gateway names.
+	// Mounts are the mounted Secrets and ConfigMaps that the Gateway names.
 	Mounts Mounts
 	// LocalKeys lets the keys of tokens come from this machine, as they do in a try.
 	LocalKeys bool
@@ -99,7 +99,7 @@ type Agent struct {
 	reloads *reloadBudget
 	// proxyConfig answers who asks what runs.
 	proxyConfig *configHandler
-	// relay connects HAProxy with those of other pods, which pods are.
+	// relay connects HAProxy with the HAProxies of other pods, which pods are.
 	relay *peers.Relay
 	pods  []peers.Pod
 	// tracer sends spans of sampled requests.
@@ -121,7 +121,7 @@ type Agent struct {
 	// inputs are what was observed but of HAProxy, and wanted is what they compile to.
 	inputs inputs
 	wanted configuration
-	// state is what is known of HAProxy.
+	// state is the state of HAProxy, as far as known.
 	state   state
 	cleanup cleanup
 	// problem is why the last pass could not do what it wanted, if not because of what it loaded.

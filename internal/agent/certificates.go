@@ -24,13 +24,13 @@ type Mounts struct {
 	// CertificatesDir has the inventory of gateway-keys, AuthoritiesDir CONFIGMAP/ca.crt, CONFIGMAP/ca.crl, CONFIGMAP/jwks
 	// and CONFIGMAP/rules.conf.
 	CertificatesDir, AuthoritiesDir string
-	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates, keys of
-	// tokens or rules, Users those of Secrets with users or API keys, whether they exist or not.
+	// Secrets, ConfigMaps and Users are names of what is mounted, whether it exists or not: Secrets with certificates,
+	// ConfigMaps with certificates, keys of tokens or rules, and Secrets with users or API keys.
 	Secrets, ConfigMaps, Users []string
 	// Keys says that gateway-keys runs in this pod, as it does wherever there are Secrets.
 	Keys bool
-	// KeyServer says that gateway-keys has Secrets and ConfigMaps from a key server: those that it knows are in its
-	// inventory.
+	// KeyServer reports whether gateway-keys has Secrets and ConfigMaps from a key server: the ones that it knows are in
+	// its inventory.
 	KeyServer bool
 }
 
@@ -61,11 +61,11 @@ type mountReader struct {
 	mounts Mounts
 	files  mounted
 	shown  journal.Reader[inventory.Entry]
-	// status is that of the inventory; nil: there is none.
+	// status is the status of the inventory; nil: there is none.
 	status *inventory.Entry
 	// version is what the symlink of AuthoritiesDir showed when its files were read; "" if that is not known.
 	version string
-	// rules are those of ConfigMaps.
+	// rules are the rules of ConfigMaps.
 	rules map[string]string
 	// begin is when this began.
 	begin time.Time
@@ -245,7 +245,7 @@ func (r *mountReader) readConfigMap(name string) bool {
 	return isNew || rules != r.rules[name]
 }
 
-// authority reads that of a ConfigMap.
+// authority reads the authority of a ConfigMap.
 func (r *mountReader) authority(configMap string) authorityFile {
 	content, problem := readMounted(r.mounts.AuthoritiesDir, configMap, certificates.AuthorityFile)
 	if problem != "" {

@@ -31,7 +31,7 @@ const (
 	maxNamesTold = 5
 )
 
-// certificateFile is what is known of a Secret's certificate.
+// certificateFile is the certificate of a Secret, as far as known.
 type certificateFile struct {
 	// problem says why it cannot be used for anything; "" if it can.
 	problem string
@@ -84,7 +84,7 @@ type mounted struct {
 	users map[string]map[string]string
 	// issuers are the providers that secrets of clients are for, by Secret.
 	issuers map[string][]byte
-	// ruleSets say what is wrong with the rules of a ConfigMap; "" if nothing is.
+	// ruleSets tell why the rules of a ConfigMap cannot be used; "": they can.
 	ruleSets map[string]string
 	// mayTake reports whether what may take a reload is taken in for a namespace; nil: it is.
 	mayTake func(namespace string) bool
@@ -117,7 +117,7 @@ func (m *mounted) usersOf(file model.SecretFile) (problem string, ok bool) {
 
 // material are the certificates, CAs and key sets of a table that can be used, and what is wrong with the rest.
 type material struct {
-	// certificates are those of each HTTPS listener, authorities those of each ConfigMap.
+	// certificates are by HTTPS listener, authorities by ConfigMap.
 	certificates map[string][]render.Certificate
 	authorities  map[string][]byte
 	// keySets are the keys of tokens that rules name the source of.
@@ -287,7 +287,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 type plain struct {
 	hostname string
 	tls      *routing.TLS
-	// versions are those of its Secrets.
+	// versions are the versions of its Secrets.
 	versions     []int
 	certificates []render.Certificate
 	// from is when that was found, and until is when time alone changes it.

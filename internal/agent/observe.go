@@ -115,7 +115,7 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 
 // inputs are the observed state of everything except HAProxy.
 type inputs struct {
-	// uid, origins and routes are those of the objects; there are none before the first was seen. versions are those of
+	// uid, origins and routes are from the objects; there are none before the first was seen. versions are those of
 	// the objects of the Gateway API among them.
 	uid      types.UID
 	origins  []model.Origin
@@ -130,7 +130,7 @@ type inputs struct {
 	// states are what the Service ports are that it refers to, which are in used.
 	states map[model.Backend]render.BackendState
 	used   tree.Map[model.Backend]
-	// backups are those of Service ports. otherTable says that there may be others.
+	// backups are the backups of Service ports. otherTable reports whether there may be others.
 	backups    map[model.Backend]model.Backend
 	otherTable bool
 	// material are the certificates that can be used. awaiting means that they have not arrived: HAProxy must run before

@@ -16,7 +16,7 @@ const spareBytes = 4096
 // storedFile is a file of the newest configuration. An edit of it empties the lines of what is gone, and adds what is
 // new at the end.
 type storedFile struct {
-	// pieces are where the pieces begin. size is that of the file, and unused how much of it is empty lines.
+	// pieces are where the pieces begin. size is the size of the file, and unused how much of it is empty lines.
 	pieces       map[string]int64
 	size, unused int64
 	// sum tells the lines.
@@ -27,7 +27,7 @@ type storedFile struct {
 	behind         []patch
 }
 
-// patch replaces what is at an offset in a file.
+// patch replaces bytes at an offset in a file.
 type patch struct {
 	at   int64
 	text []byte
@@ -126,7 +126,7 @@ func patchFile(path string, patches []patch) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOf tells the lines of a file that are not empty. The sum of two texts is that of both.
+// sumOf tells the lines of a file that are not empty. The sums of two texts add up to the sum of both.
 func sumOf(name string, content []byte) (sum uint64) {
 	seed := crc32.Checksum([]byte(name), castagnoli)
 	for line := range bytes.Lines(content) {

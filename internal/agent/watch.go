@@ -46,7 +46,7 @@ type watcher struct {
 	reloads *reloadBudget
 	// clock tells how long objects wait for RouteFilters.
 	clock clock.WithDelayedExecution
-	ctx   context.Context //nolint:containedctx // that of run, for namespaces that come later
+	ctx   context.Context //nolint:containedctx // of run, for namespaces that come later
 
 	// seen is the Gateway that changes returned last, and index the objects that belong to it; nil: there are none.
 	// isStale says that all of them have to be looked at.
@@ -55,29 +55,29 @@ type watcher struct {
 	isStale bool
 	// edits counts the passes that took in changes of objects.
 	edits int64
-	// settled says that all that the Gateway had at first was seen.
+	// settled reports whether everything that the Gateway had at first was seen.
 	settled bool
-	// attached are the namespaces with objects of the Gateway, by name, and namespaces those that are followed: these, and
-	// that of the Gateway. holds says that some have more than they are to have.
+	// attached are the namespaces with objects of the Gateway, by name. namespaces are followed: these, and the namespace
+	// of the Gateway. holds reports whether some have more than they are to have.
 	attached   map[string]appv1.GatewayAttachmentSpec
 	namespaces map[string]*namespaceShares
 	holds      bool
 
-	// mu guards the watches, and what they tell. isCluster says that they are to be of all namespaces. gateways and
-	// attachments are those of the Gateway and of its GatewayAttachments, and isEdited says that one of these changed.
+	// mu guards the watches, and what they tell. isCluster reports whether they are to be of all namespaces. gateways and
+	// attachments watch the Gateway and its GatewayAttachments, and isEdited reports whether one of these changed.
 	// edited are the namespaces with objects that have to be taken in. isNews says that something else happened to a
 	// watch.
 	mu                    sync.Mutex
 	watches               map[place]*watched
 	isCluster             bool
 	gateways, attachments *watched
-	// bundles is that of ClusterTrustBundles, nil while none is needed, and otherBundles says that it brought some.
+	// bundles watches ClusterTrustBundles; nil: none is needed. otherBundles reports whether it brought some.
 	bundles      *watched
 	otherBundles bool
 	isEdited     bool
 	edited       map[*namespaceShares]bool
 	isNews       bool
-	// turns are those of requests for the objects of a resource, and checked is when watches were looked at last.
+	// turns bound the requests for the objects of a resource, and checked is when watches were looked at last.
 	turns   map[string]chan struct{}
 	checked time.Time
 }
@@ -413,7 +413,7 @@ func (w *watcher) versions() Versions {
 	return versions
 }
 
-// objects returns those that belong to a Gateway.
+// objects returns the objects that belong to a Gateway.
 func (w *watcher) objects(gateway *appv1.Gateway) gatewayapi.Objects {
 	objects := gatewayapi.AttachedTo(gateway, w.attached)
 	objects.Service = w.knownService

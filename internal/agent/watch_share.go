@@ -23,10 +23,10 @@ type namespaceShares struct {
 	since     time.Time
 }
 
-// share is what is followed of a resource in a namespace.
+// share is the followed part of a resource in a namespace.
 type share struct {
 	n *namespaceShares
-	// name is that of the one object that is followed; "": all are.
+	// name is the name of the one object that is followed; "": all are.
 	resource, name string
 	// watcher.mu guards what follows: the watch that the objects come from, and the names of those that changed since they
 	// were taken in, with whether that is in more than their versions; of EndpointSlices, the names of their Services.

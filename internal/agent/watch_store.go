@@ -33,7 +33,7 @@ const (
 	resourceSlices   = "endpointslices"
 )
 
-// objects are those of a resource in a namespace, by name.
+// objects are the objects of a resource in a namespace, by name.
 type objects map[string]metav1.Object
 
 // watched is a watch of the objects of a resource in a namespace, and has what the API server has sent last. It is the
@@ -49,7 +49,8 @@ type watched struct {
 	objects map[string]objects
 	slices  map[types.NamespacedName][]*packed // by Service
 	shares  map[string]*share
-	// version is the one up to which everything was seen; 0: it cannot be compared. newest is that of the newest object.
+	// version is the one up to which everything was seen; 0: it cannot be compared. newest is the version of the newest
+	// object.
 	version, newest uint64
 	// isMissing says that the API server does not know the resource, refusals how often it refused to list the objects.
 	isListed, isMissing bool
@@ -301,7 +302,7 @@ func (o *watched) Replace(list []any, version string) error {
 	return nil
 }
 
-// UpdateResourceVersion is that of cache.ResourceVersionUpdater: all events up to a version came, as
+// UpdateResourceVersion is for cache.ResourceVersionUpdater: all events up to a version came, as
 // bookmarks tell, too.
 func (o *watched) UpdateResourceVersion(version string) {
 	o.w.mu.Lock()
@@ -312,12 +313,12 @@ func (o *watched) UpdateResourceVersion(version string) {
 // Resync is cache.Store's.
 func (o *watched) Resync() error { return nil }
 
-// Transformer is that of cache.TransformingStore: objects are stripped while the others still come.
+// Transformer is for cache.TransformingStore: objects are stripped while the others still come.
 func (o *watched) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) { return strip(object), nil }
 }
 
-// differ reports whether an object is another one in what is read of it; nil: it is not there.
+// differ reports whether an object is another one in the fields that are read; nil: it is not there.
 func differ(before, now metav1.Object) bool {
 	if before == nil || now == nil {
 		return before != now
@@ -381,7 +382,7 @@ func identity(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 type packed struct {
 	metav1.Object            // rest
 	namespace, name, version string
-	// services are those of an EndpointSlice.
+	// services are the Services of an EndpointSlice.
 	services []string
 	encoded  []byte
 }

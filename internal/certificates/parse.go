@@ -190,7 +190,7 @@ func Join(certificate, key []byte) (pair Pair, problem string) {
 	return pair, ""
 }
 
-// isFor reports whether a key is that of a certificate.
+// isFor reports whether a key belongs to a certificate.
 func isFor(signer crypto.Signer, certificate *x509.Certificate) bool {
 	public, ok := signer.Public().(interface {
 		Equal(other crypto.PublicKey) bool

@@ -25,9 +25,9 @@ const (
 	maxDoubled = 10
 )
 
-// Set is what is known of a source.
+// Set is the state of a source, as far as known.
 type Set struct {
-	// Keys are those that were fetched last.
+	// Keys are the keys that were fetched last.
 	Keys []model.JWTKey
 	// Problem is why they are not those that the source has now; "": they are, as far as is known.
 	Problem string
@@ -94,7 +94,7 @@ func (f *Fetcher) Want(ctx context.Context, wanted map[model.KeySource]string) {
 	}
 }
 
-// Sets returns what is known of the sources, and whether it is new.
+// Sets returns the state of the sources, and whether it is new.
 func (f *Fetcher) Sets() (sets map[model.KeySource]Set, isNew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

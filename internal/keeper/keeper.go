@@ -45,9 +45,9 @@ type HAProxy interface {
 	Process(ctx context.Context) (runtime.Process, error)
 	// CheckCertificate returns nil if HAProxy can use a certificate, and a runtime.RefusedCertificateError if it cannot.
 	CheckCertificate(ctx context.Context, pem []byte) error
-	// ReplaceCertificate makes it use one in place of that of a file.
+	// ReplaceCertificate makes it use another certificate in place of the one of a file.
 	ReplaceCertificate(ctx context.Context, file string, pem []byte) error
-	// ForgetCertificate makes it forget that of a file. It returns runtime.ErrCertificateInUse if it uses it.
+	// ForgetCertificate makes it forget the certificate of a file. It returns runtime.ErrCertificateInUse if it uses it.
 	ForgetCertificate(ctx context.Context, file string) error
 	// ReplaceMap makes it use these entries of a map. It returns runtime.ErrNoMap if it has none.
 	ReplaceMap(ctx context.Context, name string, entries []ir.MapEntry) error
@@ -80,7 +80,7 @@ type Keeper struct {
 	// shown is the inventory. passed are the digests of what was passed on and is not waiting.
 	shown  *journal.Writer[inventory.Entry]
 	passed *journal.Writer[string]
-	// small are the files of Secrets without their certificates, configMaps those of ConfigMaps.
+	// small are the files of Secrets without their certificates, configMaps the files of ConfigMaps.
 	small, configMaps map[string]files
 	// waits are pairs that are not passed on, by Secret. from is when they were last looked at, by the wall clock, which
 	// may be put back.
@@ -105,8 +105,8 @@ type files = map[string][]byte
 
 // source is where objects come from.
 type source interface {
-	// changes returns the objects that changed since the last call; at first, those that differ from what was passed on.
-	// ok: all are known.
+	// changes returns the objects that changed since the last call; at first, the objects that differ from what was passed
+	// on. ok: all are known.
 	changes() (objects []object, ok bool, err error)
 	// changed gets an element when there may be changes before the next look; nil: never.
 	changed() <-chan struct{}
@@ -225,7 +225,7 @@ func (k *Keeper) pass(ctx context.Context, objects []object, all bool, at time.T
 
 // changes are what a look changes.
 type changes struct {
-	// entries are those of the inventory, passed those of the digests, and pairs the files for HAProxy, by SECRET/FILE.
+	// entries are of the inventory, passed of the digests, and pairs are the files for HAProxy, by SECRET/FILE.
 	entries map[string]*inventory.Entry
 	passed  map[string]*string
 	pairs   map[string][]byte

@@ -81,7 +81,7 @@ type caches struct {
 	doubts map[place]*doubt
 }
 
-// resources are those of the Gateway API that a cluster need not have.
+// resources are the resources of the Gateway API that a cluster need not have.
 var resources = []string{"gateways", "listenersets", "referencegrants"}
 
 // newCaches returns caches for the Secrets and ConfigMaps of some namespaces, of all if there are none.

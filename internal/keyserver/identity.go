@@ -80,7 +80,7 @@ func unchecked(token string, now time.Time) (types.NamespacedName, error) {
 	return gatewayOf(claimed.Subject)
 }
 
-// audiences are those of a token: a text, or a list.
+// audiences are the audiences of a token: a text, or a list.
 type audiences []string
 
 func (a *audiences) UnmarshalJSON(content []byte) error {

@@ -62,7 +62,7 @@ type content struct {
 // none is the content of an object that is not there, and unnamed of one that the Gateway does not name.
 var none, unnamed = new(content), new(content)
 
-// newObject returns what is kept of a Secret or ConfigMap.
+// newObject returns the part that is kept of a Secret or ConfigMap.
 func newObject(of metav1.Object) *object {
 	o := &object{shown: map[use]*content{}}
 	switch of := of.(type) {
@@ -134,7 +134,7 @@ func stripBinding(obj any) (any, error) {
 	return obj, nil // a tombstone
 }
 
-// metadata is what is kept of the metadata of an object.
+// metadata is the part that is kept of the metadata of an object.
 func metadata(of metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(), ResourceVersion: of.GetResourceVersion(),

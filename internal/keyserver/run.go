@@ -19,7 +19,7 @@ type Options struct {
 	Kube   kubernetes.Interface
 	Own    clientset.Interface
 	Routes routesclient.Interface
-	// Namespaces are those whose Secrets and ConfigMaps it may read; none: all.
+	// Namespaces are the namespaces whose Secrets and ConfigMaps it may read; none: all.
 	Namespaces []string
 	// Namespace is its own, and Names are the names that pods know it by.
 	Namespace string

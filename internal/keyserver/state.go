@@ -69,7 +69,7 @@ type wanter struct {
 	key     string
 }
 
-// state is what is known of the cluster. It changes by one object at a time.
+// state is the state of the cluster, as far as known. It changes by one object at a time.
 type state struct {
 	// reads reports whether the server may read Secrets and ConfigMaps of a namespace.
 	reads func(namespace string) bool

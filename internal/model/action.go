@@ -67,7 +67,7 @@ type Action struct {
 	Answers *AnswerRewrite
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
-	// Cache reports whether requests may be answered from what is stored of earlier answers.
+	// Cache reports whether stored answers to earlier requests may be used.
 	Cache bool
 }
 
@@ -98,8 +98,8 @@ func (a *Action) KnowsUsers() bool {
 }
 
 // With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces
-// that of the listener. An action with BasicAuth, APIKey, JWT or OIDC has none of the listener's. Header changes
-// of the action come after those of the listener. What is mandatory is not replaced.
+// the one of the listener. An action with BasicAuth, APIKey, JWT or OIDC has none of the listener's. Header changes
+// of the action come after the changes of the listener. Mandatory filters are not replaced.
 func (a *Action) With(filters *Action) *Action {
 	if filters == nil {
 		return a
@@ -173,7 +173,7 @@ type HeaderChanges struct {
 type HeaderChange struct {
 	// Name is in lower case.
 	Name string
-	// Clear reports whether those that are there are removed first.
+	// Clear reports whether present values are removed first.
 	Clear bool
 	// Values are added.
 	Values []string
@@ -200,7 +200,7 @@ func Then(changes []HeaderChange, others ...HeaderChange) []HeaderChange {
 type PathChange struct {
 	// Full is another path as a whole; "" if a prefix is replaced.
 	Full string
-	// Prefix takes the prefix's place. It has no slash at its end, so that of "/" is "".
+	// Prefix takes the prefix's place. It has no slash at its end, so "/" is "".
 	Prefix string
 }
 
@@ -224,7 +224,7 @@ type Redirect struct {
 	Status int32
 	// Scheme and Hostname replace the request's; "": they do not.
 	Scheme, Hostname string
-	// Port is the port to name; 0: that of the scheme if there is one, else the listener's.
+	// Port is the port to name; 0: the port of the scheme if there is one, else the listener's.
 	Port int32
 	// Path is another path; nil: none.
 	Path *PathChange
@@ -240,9 +240,9 @@ type Response struct {
 
 // Override is what clients get in place of errors of backends: the answer of a Service port, or a text.
 type Override struct {
-	// Statuses are those of the errors.
+	// Statuses are the statuses of the errors.
 	Statuses []int32
-	// Status is what clients get; 0: that of the error.
+	// Status is the one that clients get; 0: the status of the error.
 	Status int32
 	// Backend is the Service port; the zero value: there is none.
 	Backend           Backend
@@ -351,7 +351,7 @@ type JWT struct {
 	Issuers []Issuer
 	// From are where a token may be.
 	From CredentialPlaces
-	// Unusable is what is wrong with the keys; "": nothing.
+	// Unusable tells why the keys cannot be used; "": they can.
 	Unusable string
 	// Headers tell the backend what a token says, sorted by name.
 	Headers []ClaimHeader
@@ -403,7 +403,7 @@ type RequiredClaim struct {
 
 // ClaimHeader is a header with the value of a claim.
 type ClaimHeader struct {
-	// Name is that of the header, in lower case.
+	// Name is the name of the header, in lower case.
 	Name string
 	// Claim is the path of the claim, with dots between names.
 	Claim string
@@ -413,13 +413,13 @@ type ClaimHeader struct {
 // meets none is refused.
 type Authorization struct{ Rules []AuthorizationRule }
 
-// AuthorizationRule allows or denies requests that meet all that it has; empty: any will do.
+// AuthorizationRule allows or denies requests that meet all of its conditions. Without any, it is for all.
 type AuthorizationRule struct {
 	Allow            bool
 	Methods, Clients []string
 	// Paths are as a client may write them. A path below one of them will do, too.
 	Paths []string
-	// Addresses are as those of Clients.
+	// Addresses are ranges, as in Clients.
 	Addresses []netip.Prefix
 	Claims    []RequiredClaim
 }

@@ -17,9 +17,10 @@ type Mandatory struct {
 	Exceptions []Exception
 }
 
-// Exception is the part of requests that a filter is not for: those that meet all that it has; empty: any will do.
+// Exception is a part of requests that a filter is not for: the ones that meet all of its conditions. An empty
+// condition is met by all.
 type Exception struct {
-	// Namespaces are those of routes. Paths include what is below them.
+	// Namespaces are the namespaces of routes. Paths include what is below them.
 	Namespaces, Hostnames, Paths []string
 }
 
@@ -34,7 +35,7 @@ func (a *Action) IsMandatory(filter string) bool {
 	return slices.ContainsFunc(a.Mandatory, func(m Mandatory) bool { return m.Filter == filter })
 }
 
-// Without returns the filters of a listener without some of those that are mandatory.
+// Without returns the filters of a listener without some of the mandatory ones.
 func (a *Action) Without(names []string) *Action {
 	if len(names) == 0 {
 		return a

@@ -33,7 +33,7 @@ type Gateway struct {
 	Problems []Problem
 }
 
-// Settings are those of the data plane as a whole.
+// Settings are the settings of the data plane as a whole.
 type Settings struct {
 	// Policies say how to talk to backends, where the defaults do not do.
 	Policies map[Backend]BackendPolicy
@@ -75,7 +75,7 @@ type Shares struct {
 	Questions, WAFBodies, Bodies, Copies int32
 }
 
-// Compression is which answers are compressed: those of types that begin so, and have as many bytes.
+// Compression tells which answers are compressed: of types that begin so, and of as many bytes.
 type Compression struct {
 	ContentTypes []string
 	MinBytes     int32
@@ -224,7 +224,7 @@ const serviceImport = "ServiceImport."
 // Service.
 func ServiceImport(name string) string { return serviceImport + name }
 
-// ServiceImportOf returns the name of the ServiceImport that a name stands for; false: it is that of a Service.
+// ServiceImportOf returns the name of the ServiceImport that a name stands for; false: it is the name of a Service.
 func ServiceImportOf(service string) (name string, ok bool) {
 	return strings.CutPrefix(service, serviceImport)
 }
@@ -265,13 +265,13 @@ type Target struct {
 	Weight int32
 	// Headers is what happens to the headers of requests for this backend, after the rule's.
 	Headers HeaderChanges
-	// Rewrite has the host and path that take the place of those of the rule's; nil: none.
+	// Rewrite has the host and path that take the place of the rule's; nil: none.
 	Rewrite *Rewrite
 }
 
 // Reference is a route's use of a Service port.
 type Reference struct {
-	// Kind is that of the route, as Route.Kind, or Listener for the filters of one. Route is its name.
+	// Kind is the kind of the route, as Route.Kind, or Listener for the filters of one. Route is its name.
 	Kind, Route string
 	Backend     Backend
 	// IsBackup says that it is the backup of a Service that the route or listener names.

@@ -41,7 +41,7 @@ type Pod struct {
 	Address netip.Addr
 }
 
-// Relay connects one HAProxy with those of other pods. Its methods may be called from several goroutines.
+// Relay connects one HAProxy with the HAProxies of other pods. Its methods may be called from several goroutines.
 type Relay struct {
 	own     string
 	haproxy string
@@ -49,7 +49,7 @@ type Relay struct {
 	dialer  net.Dialer
 
 	mu sync.Mutex
-	// given are those of the last Update.
+	// given are the pods of the last Update.
 	given []Pod
 	// pods are the others by their numbers, from 1; one that has no name is free. gone are those that do not exist any
 	// more.

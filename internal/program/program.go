@@ -17,7 +17,7 @@ import (
 
 // Program is a program.
 type Program struct {
-	// Name is that of the file, and Usage what its help says before the flags.
+	// Name is the name of the file, and Usage the text of its help before the flags.
 	Name, Usage string
 	// Flags defines the flags, beside -version and those for logs.
 	Flags func(flags *flag.FlagSet)

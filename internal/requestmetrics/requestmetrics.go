@@ -74,7 +74,7 @@ func (c *Collector) SetNamespace(own string) {
 	c.own = own
 }
 
-// Describe is that of a prometheus.Collector.
+// Describe is for prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, vec := range c.histograms() {
 		vec.Describe(ch)
@@ -82,7 +82,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	c.lost.Describe(ch)
 }
 
-// Collect is that of a prometheus.Collector.
+// Collect is for prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	c.collections++

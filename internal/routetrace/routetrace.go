@@ -26,7 +26,7 @@ const (
 	Reason = "Trace"
 	// MaxTime is how long a question counts at most, and maxSkew how far clocks of who asks may be ahead.
 	MaxTime, maxSkew = time.Minute, 10 * time.Second
-	// MaxRequests bounds an answer, maxText the bytes of a text in it, and maxQuestion those of a question.
+	// MaxRequests bounds an answer, maxText the bytes of a text in it, and maxQuestion the bytes of a question.
 	MaxRequests = 20
 	maxText     = 256
 	maxQuestion = 4096
@@ -34,7 +34,7 @@ const (
 
 // Question asks for the requests of a route that are under way, or for the next ones.
 type Question struct {
-	// ID is that of the answers.
+	// ID is the ID of the answers.
 	ID string `json:"id"`
 	// Until is when nobody waits for answers any more.
 	Until time.Time `json:"until"`
@@ -61,7 +61,7 @@ type Answer struct {
 // Request is one that is under way.
 type Request struct {
 	proxyconfig.Request
-	// Rules are those that may have taken it, such as team/web[0].
+	// Rules are the rules that may have taken it, such as team/web[0].
 	Rules []string `json:"rules"`
 }
 
@@ -129,7 +129,7 @@ func Has(table routing.Table, route string) bool {
 }
 
 // Of returns the requests that belong to a route without doubt: they go to a Service of its namespace, and only rules
-// of that namespace may have taken them. HAProxy does not show which rule took a request, and the table is that of now:
+// of that namespace may have taken them. HAProxy does not show which rule took a request, and the table is of now:
 // so nothing is told of a request that has no backend yet.
 func Of(table routing.Table, namespace, own, route string, all []proxyconfig.Request) []Request {
 	var found []Request

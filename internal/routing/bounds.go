@@ -104,7 +104,7 @@ type place struct {
 // several hostnames, which share the limit. So the limit of a hostname is divided by the number of overlapping
 // hostnames that one request can match. Hostnames of others make no difference.
 type bounds struct {
-	// steps are those of routes, by their keys, and levels how many places have hostnames of a level.
+	// steps are the steps of routes, by their keys, and levels how many places have hostnames of a level.
 	steps  map[place]map[string]float64
 	levels map[int]int
 	// crowded are the places that would take too many steps if each level had an overlapping hostname.
@@ -212,7 +212,7 @@ func (b *bounds) inOrder(c *Compiler) []place {
 	return places
 }
 
-// overlappingLevels returns, for each hostname, the levels of those that overlap with it, itself among them.
+// overlappingLevels returns, for each hostname, the levels of hostnames that overlap with it, itself among them.
 func overlappingLevels(hostnames map[string]bool) map[string]map[int]bool {
 	levels := make(map[string]map[int]bool, len(hostnames))
 	for hostname := range hostnames {

@@ -34,7 +34,7 @@ type Compiler struct {
 	named   map[string]*model.Listener
 	owners  map[address]*model.Listener
 	filters map[string]*model.Action
-	// listeners are those of the last table, and routes those of the last Gateway.
+	// listeners are the listeners of the last table, and routes the routes of the last Gateway.
 	listeners []Listener
 	routes    tree.Map[*model.Route]
 	// at are the keys of the routes that name a listener.
@@ -67,7 +67,7 @@ type part struct {
 	*compiledRoute
 }
 
-// attachedRoute is a route at those of its listeners that have the same filters. A route has at least one.
+// attachedRoute is a route at the listeners of it that have the same filters. A route has at least one.
 type attachedRoute struct {
 	*model.Route
 	*compiledRoute
@@ -100,8 +100,8 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	return Table{Settings: gateway.Settings, Uses: c.uses.now(), Listeners: c.listeners}, c.allProblems(gateway)
 }
 
-// Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries. A
-// Compiler is for one of both.
+// Problems returns the problems of Compile, without a table. A small Gateway can ask for a table of half a million
+// entries. A Compiler is for one of both.
 func (c *Compiler) Problems(gateway *model.Gateway) []Problem {
 	c.update(gateway, c.changesOf(gateway))
 	return c.allProblems(gateway)

@@ -22,9 +22,9 @@ type Taken struct {
 
 // unreachable finds the rules that no request gets to. Entries that can get the same requests are compared with each
 // other: those of a listener and a hostname, and those of all hostnames that include that of the listener. An edit
-// costs those of its route.
+// costs the entries of its route.
 type unreachable struct {
-	// generation is that of the Compiler, and routes are those that were looked at.
+	// generation is the generation of the Compiler, and routes are the routes that were looked at.
 	generation int
 	routes     tree.Map[*model.Route]
 	// entries is how many entries routes have at their places. groups are those that are compared; nil: there are too

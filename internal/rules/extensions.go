@@ -78,7 +78,8 @@ func (r *rule) addExtension(ref gatewayv1.LocalObjectReference) {
 	r.within = ""
 }
 
-// addShadow notes which filters of a RouteFilter let all requests through. It says nothing about those of another one.
+// addShadow notes which filters of a RouteFilter let all requests through. It says nothing about the filters of another
+// one.
 func (r *rule) addShadow(from *appv1.RouteFilterSpec) {
 	for _, name := range from.Shadow {
 		isHere := name == appv1.ShadowMaxRequestBytes && from.MaxRequestBytes != nil ||

@@ -19,7 +19,7 @@ const (
 
 // Translator translates the rules of an object.
 type Translator struct {
-	// Kind is that of the object.
+	// Kind is the kind of the object.
 	Kind string
 	// Backend returns the Service port that a reference is to, or what is wrong with the reference. The port gets requests
 	// of a kind of route: those for the Service of a filter are of an HTTPRoute.

@@ -92,7 +92,7 @@ func authorizationClaims(rule *routing.Rule) []string {
 // maxAuthorization is the longest expression for a rule.
 const maxAuthorization = 8000
 
-// checkAuthorization returns what is wrong with an Authorization.
+// checkAuthorization returns why an Authorization cannot be carried out, "" if it can.
 func checkAuthorization(rule *routing.Rule) string {
 	claims := authorizationClaims(rule)
 	for i := range rule.Authorization.Rules {
@@ -247,7 +247,7 @@ func authorizationText(rule *model.AuthorizationRule) string {
 	return text
 }
 
-// Facts are what is known about a request.
+// Facts are the known facts about a request.
 type Facts struct {
 	Method, Path string
 	// Client is not valid if the address of the client is not known.

@@ -21,7 +21,7 @@ type Config struct {
 	// Backends are the backends of Service ports, by name. They are added and deleted at run time.
 	Backends tree.Map[*Backend]
 	// Contents are entries of map files that never change: each content is named after what is in it. New ones are
-	// added before anything refers to them, and deleted once nothing does. The keys are those of ContentKey.
+	// added before anything refers to them, and deleted once nothing does. The keys are from ContentKey.
 	Contents tree.Map[*Content]
 	// Lists are the lists of regular expressions in ConditionsFile, by name. They are named after what is in them, too.
 	Lists tree.Map[*List]
@@ -93,7 +93,7 @@ type Backend struct {
 	Defaults string
 	// Mode is "http" or "tcp".
 	Mode string
-	// Settings are those of each of its servers.
+	// Settings are the settings of each of its servers.
 	Settings ServerSettings
 	// Servers are sorted, each once.
 	Servers []Server

@@ -50,14 +50,14 @@ type Certificate struct {
 	// Names are the server names that clients get it for, in lower case: those of its names that are within the
 	// listener's hostname, as they are in the certificate.
 	Names []string
-	// KeyType is that of its key: RSA, ECDSA and so on. Clients get one that they can use.
+	// KeyType is the type of its key: RSA, ECDSA and so on. Clients get one that they can use.
 	KeyType string
 }
 
 // MetricsPort is the port of HAProxy's own endpoint in the data-plane pod: /metrics for Prometheus and /healthz.
 const MetricsPort = 8404
 
-// Bind says where HAProxy accepts connections. The zero value is that of the data-plane pod: every IPv4 and IPv6
+// Bind says where HAProxy accepts connections. The zero value is for the data-plane pod: every IPv4 and IPv6
 // address, and MetricsPort.
 type Bind struct {
 	// Addresses are the IP addresses that every port is bound on. Empty: all of IPv4 and IPv6. A node whose kernel has

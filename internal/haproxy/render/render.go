@@ -23,10 +23,10 @@ func Render(in Input) ir.Config { return new(Renderer).Render(in) }
 // changed. A configuration is what Render makes of the same Input.
 type Renderer struct {
 	in Input
-	// basis is what everything depends on, and policies are those of Service ports.
+	// Everything depends on basis. policies are the policies of Service ports.
 	basis    Input
 	policies map[routing.Backend]routing.BackendPolicy
-	// listed are the listeners, and known the same by name. secured are those that terminate TLS, and signers the CA
+	// listed are the listeners, and known the same by name. secured are the ones that terminate TLS, and signers the CA
 	// certificates for their clients, by the names of the ConfigMaps.
 	listed  []routing.Listener
 	known   map[string]*knownListener

@@ -38,8 +38,8 @@ func (r *Renderer) routingLines() []ir.Line {
 	isTrusting := len(r.in.Table.TrustedProxies) > 0
 	if isTrusting {
 		// Idle connections are kept for longer than trusted proxies keep them, so that none sends a request on one that
-		// is just being closed, and answers 502: Google's load balancers keep theirs for 600 s, those of AWS for 60 s
-		// by default.
+		// is just being closed, and answers 502: load balancers of Google keep theirs for 600 s, of AWS for 60 s by
+		// default.
 		lines = append(lines, "timeout http-keep-alive 620s")
 	}
 	lines = append(lines, compressionLines(r.in.Table.Compression)...)

@@ -125,7 +125,7 @@ func (r *Renderer) section(reason, header string, lines ...string) {
 //
 // tune.max-rules-at-once: a request is looked up in one go.
 //
-// localpeer, tune.stick-counters: rate limits have four counters beside those of admission.go, and decisions one.
+// localpeer, tune.stick-counters: rate limits have four counters beside the ones of admission.go, and decisions one.
 // Traces have one more: see trace.go.
 //
 // There is no log for all: HAProxy's HTTP client would write a line to it for each question about a request.

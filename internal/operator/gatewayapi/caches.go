@@ -61,7 +61,7 @@ func groupVersionOf(resource string) schema.GroupVersion {
 	return schema.GroupVersion(gatewayv1.GroupVersion)
 }
 
-// Other kinds. Objects of kindProxies are those of our Gateways that reports and EndpointSlices are of. One of kindLate
+// Other kinds. Objects of kindProxies are our Gateways that reports and EndpointSlices are of. One of kindLate
 // is one of our Gateways that is not Programmed any more.
 const (
 	kindService   = "Service"
@@ -234,7 +234,7 @@ func (c *Controller) has() (map[schema.GroupVersionResource]bool, error) {
 	return all, nil
 }
 
-// informer returns that of a resource, nil if the cluster does not have it.
+// informer returns the informer of a resource, nil if the cluster does not have it.
 func (c *Controller) informer(resource string) cache.SharedIndexInformer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,7 +31,7 @@ type evaluation struct {
 	planes []source.DataPlane
 	// attachments are what the objects of namespaces need of our Gateways; nil: what they did.
 	attachments map[source.Parent]map[string]appv1.GatewayAttachmentSpec
-	// objects are those whose status is evaluated.
+	// objects are the objects whose status is evaluated.
 	objects map[source.Object]bool
 	status  source.Status
 }
@@ -49,7 +49,7 @@ type fault struct {
 	at         time.Time
 }
 
-// evaluateChanged returns what is to be changed because of tasks; nil: everything has to be evaluated.
+// evaluateChanged returns the changes because of tasks; nil: everything has to be evaluated.
 func (c *Controller) evaluateChanged(ctx context.Context, tasks []task) (result *evaluation) {
 	for _, task := range tasks {
 		switch { // Replace does not look at Services

@@ -36,13 +36,13 @@ type observed struct {
 	// live is what their proxies run, and watch how all of them watch.
 	live  map[source.Parent]status.Live
 	watch map[source.Parent]appv1.WatchMode
-	// foreign are the names of Gateways that are in the way of those that have to be made.
+	// foreign are the names of Gateways that are in the way of Gateways that have to be made.
 	foreign map[source.Parent]string
 	// unknown are the Gateways and ListenerSets that could not be evaluated: what there is for them stays as it is.
 	unknown map[source.Parent]bool
 	// stalled are the resources that the API server does not list.
 	stalled map[string]bool
-	// names are those of our Gateways that exist, or should, for Gateways and routes.
+	// names are the names of our Gateways that exist, or should, for Gateways and routes.
 	names map[cache.ObjectName]bool
 	// waiting are the objects whose status waits for the proxies of a data plane.
 	waiting map[source.Parent]map[source.Object]bool
@@ -53,7 +53,7 @@ type observed struct {
 	now
 }
 
-// now is what is known of one evaluation.
+// now is the state of one evaluation.
 type now struct {
 	// look are the objects whose status has to be looked at. otherBindings says that agents may need other RoleBindings,
 	// and otherPlanes that our Gateways may have to be others.
@@ -61,7 +61,7 @@ type now struct {
 	otherBindings, otherPlanes bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
 	// it could not be asked. reportedNow is the same of all proxies that have reported.
-	ctx               context.Context //nolint:containedctx // that of the sync
+	ctx               context.Context //nolint:containedctx // of the sync
 	read, reportedNow map[source.Parent]status.Live
 	readErr           error
 }
@@ -100,7 +100,7 @@ func (p *planes) set(plane source.Parent, isOne bool) {
 // next begins an evaluation. Where an object does not belong to a data plane, nobody asks, and it is not live.
 func (v *version) next() { v.before, v.live = v.live, planes{} }
 
-// of reports whether it is that of an object as it is.
+// of reports whether it is the version of an object as it is.
 func (v *version) of(object metav1.Object) bool {
 	return v != nil && v.object.GetUID() == object.GetUID() && v.object.GetGeneration() == object.GetGeneration()
 }
@@ -329,7 +329,7 @@ func (o *observed) Plane(parent source.Parent) (live bool, reason, message strin
 	return true, "", ""
 }
 
-// Addresses are those of our Gateway.
+// Addresses are the addresses of our Gateway.
 func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddress {
 	own := o.own[parent]
 	if own == nil {
@@ -342,7 +342,7 @@ func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddr
 	return addresses
 }
 
-// ClusterIPs are those of the Service of our Gateway.
+// ClusterIPs are the cluster IPs of the Service of our Gateway.
 func (o *observed) ClusterIPs(parent source.Parent) []string {
 	own := o.own[parent]
 	if own == nil {

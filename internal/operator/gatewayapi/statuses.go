@@ -172,7 +172,7 @@ func (c *Controller) countDelay(id source.Object, onlyCounts bool) time.Duration
 	return 0
 }
 
-// onlyCountsDiffer reports whether statuses are the same, but for what is attached.
+// onlyCountsDiffer reports whether statuses are the same, but for counts of attached objects.
 func onlyCountsDiffer(before, after *gatewayv1.Gateway) bool {
 	recounted := before.Status.DeepCopy()
 	recounted.AttachedListenerSets = after.Status.AttachedListenerSets
@@ -285,7 +285,7 @@ var ownConditions = []string{
 // maxConditions is the most that the schemas of all kinds take.
 const maxConditions = 8
 
-// renew returns the wanted conditions and those of others. Conditions that do not change keep their time.
+// renew returns the wanted conditions and the conditions of others. Conditions that do not change keep their time.
 func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Condition {
 	var renewed []metav1.Condition
 	for _, c := range wanted {
@@ -327,7 +327,8 @@ func setListenerSet(status *gatewayv1.ListenerSetStatus, wanted gatewayv1.Listen
 		})
 }
 
-// renewListeners returns the wanted listeners with conditions as renew makes them. parts returns those of a listener.
+// renewListeners returns the wanted listeners with conditions as renew makes them. parts returns the conditions of a
+// listener.
 func renewListeners[L any](before, wanted []L, now metav1.Time, parts func(*L) (gatewayv1.SectionName, *[]metav1.Condition)) []L {
 	var renewed []L
 	for _, listener := range wanted {

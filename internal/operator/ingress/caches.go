@@ -41,20 +41,20 @@ var resources = func() map[string]schema.GroupVersionResource {
 	return all
 }()
 
-// made is what is kept of an object that was made of Ingresses.
+// made is the part that is kept of an object that was made of Ingresses.
 type made struct {
 	metav1.ObjectMeta
 	// unshared says that the operator alone has written fields outside of the status.
 	unshared bool
-	// hostnames are those of an HTTPRoute, "" for one without.
+	// hostnames are the hostnames of an HTTPRoute, "" for one without.
 	hostnames []string
 	// programmed says that all proxies run what a route says, at all its parents, and problem what is wrong with it.
 	programmed bool
 	problem    string
-	// addresses are those of a Gateway, and clients what it asks of clients.
+	// addresses are the addresses of a Gateway, and clients what it asks of clients.
 	addresses []networkingv1.IngressLoadBalancerIngress
 	clients   source.MadeGateway
-	// listeners are those of a ListenerSet.
+	// listeners are the listeners of a ListenerSet.
 	listeners source.MadeListenerSet
 }
 

@@ -55,7 +55,7 @@ const (
 type Inputs struct {
 	// Services are run by others.
 	Services informers.SharedInformerFactory
-	// Namespace is that of the Gateways, and of the ConfigMaps that IngressClasses and annotations name.
+	// Namespace has the Gateways, and the ConfigMaps that IngressClasses and annotations name.
 	Namespace string
 }
 
@@ -128,7 +128,7 @@ func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.E
 	return c, c.handle(inputs.Services.Core().V1().Services().Informer(), func(any) {})
 }
 
-// handle triggers a sync when objects change. gone is called with those that are deleted.
+// handle triggers a sync when objects change. gone is called with deleted objects.
 func (c *Controller) handle(informer cache.SharedIndexInformer, gone func(any)) error {
 	changed := func(any) { c.queue.Add(everything) }
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -209,11 +209,11 @@ type observed struct {
 	ingresses  []*networkingv1.Ingress
 	services   map[types.NamespacedName]*corev1.Service
 	configMaps map[types.NamespacedName]*corev1.ConfigMap
-	// grants are those of others.
+	// grants are the ReferenceGrants of others.
 	grants []*gatewayv1.ReferenceGrant
 	// routes are since when there are HTTPRoutes.
 	routes map[source.HostRoutes]source.Period
-	// gateways and listenerSets are those that were made, by class.
+	// gateways and listenerSets were made, and are by class.
 	gateways     map[string][]source.MadeGateway
 	listenerSets map[string][]source.MadeListenerSet
 }

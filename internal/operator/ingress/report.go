@@ -24,7 +24,7 @@ import (
 const (
 	// eventClosed is for paths that answer 503 because something is lost that may keep clients out.
 	eventClosed = "Closed"
-	// eventDiffers is for what is not carried over, or differs.
+	// eventDiffers is for settings that are not carried over, or differ.
 	eventDiffers = "Differs"
 	// eventRefused is for an object that the API server does not accept, or that is not accepted as part of its Gateway.
 	eventRefused = "Refused"
@@ -68,7 +68,7 @@ func isSame(a, b networkingv1.IngressLoadBalancerIngress) bool {
 	return a.IP == b.IP && a.Hostname == b.Hostname
 }
 
-// addresses returns those of the Gateways of an Ingress.
+// addresses returns the addresses of the Gateways of an Ingress.
 func (c *Controller) addresses(of *served) []networkingv1.IngressLoadBalancerIngress {
 	var all []networkingv1.IngressLoadBalancerIngress
 	if of == nil {

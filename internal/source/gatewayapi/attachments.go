@@ -16,7 +16,7 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// resources are those of the kinds that data planes may need, besides Services.
+// resources are the resources of kinds that data planes may need, besides Services.
 var resources = map[string]string{
 	kindGateway: "gateways", kindListenerSet: "listenersets", kindGrant: "referencegrants",
 	"HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes", "TCPRoute": "tcproutes",
@@ -54,7 +54,7 @@ const (
 // attached are the claims of a data plane, with how often they are made.
 type attached struct {
 	claims map[claim]int
-	// unrouted are those of the Gateway and its listeners.
+	// unrouted are the ones of the Gateway and its listeners.
 	unrouted map[claim]int
 	// isMoved reports whether there are other claims than in the Result before.
 	isMoved bool
@@ -193,7 +193,7 @@ func (p *plane) hasSelectors() bool {
 	return hasKeys || slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.selector() != nil })
 }
 
-// selector is that of the namespaces whose routes a listener takes, nil if it has none.
+// selector selects the namespaces whose routes a listener takes; nil: it has none.
 func (l *listener) selector() *metav1.LabelSelector {
 	if l.AllowedRoutes == nil || l.AllowedRoutes.Namespaces == nil {
 		return nil
@@ -296,7 +296,7 @@ func (x *Index) ChangeAttached(id Object, object metav1.Object) bool {
 	return x.Change(id, attached)
 }
 
-// attachedGateway returns a Gateway without what is for the operator alone, and any other object.
+// attachedGateway returns a Gateway without the fields for the operator alone, and any other object.
 func attachedGateway(object any) any {
 	whole, ok := object.(*gatewayv1.Gateway)
 	if !ok {

@@ -16,7 +16,7 @@ type budget struct {
 	spec appv1.NamespaceBudget
 	// by is the object that says it.
 	by string
-	// used is what namespaces have. over are those whose routes want more, and overSets those whose ListenerSets do.
+	// used is what namespaces have. Of over, the routes want more, and of overSets, the ListenerSets do.
 	used           map[string]*amounts
 	over, overSets map[string]bool
 }
@@ -27,7 +27,7 @@ const mostCertificates = 2000
 // amounts are what objects have of a data plane.
 type amounts struct {
 	routes, rules, expressions, rateLimits, listeners, certificates int32
-	// headerNames are counted: names of headers, and those of parameters after a "?".
+	// headerNames are counted: names of headers, and names of parameters after a "?".
 	headerNames map[string]int
 }
 
@@ -205,7 +205,7 @@ func MostCertificates(own *appv1.Gateway) int32 {
 }
 
 // WithinBudget returns ListenerSets of another namespace than that of a Gateway of our own, without the listeners whose
-// certificates are beyond its budget. They are those that charge refuses.
+// certificates are beyond its budget. charge refuses the same ones.
 func WithinBudget(own *appv1.Gateway, sets []*gatewayv1.ListenerSet) map[string]*gatewayv1.ListenerSet {
 	b, within := budget{spec: or(own.Spec.NamespaceBudget, appv1.NamespaceBudget{})}, map[string]*gatewayv1.ListenerSet{}
 	for _, set := range sorted(sets) {

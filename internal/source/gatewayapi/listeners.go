@@ -21,7 +21,7 @@ type listener struct {
 	owner model.Origin
 	// name is unique in the data plane.
 	name string
-	// kinds are those of the routes that it takes.
+	// kinds are the kinds of routes that it takes.
 	kinds []gatewayv1.RouteGroupKind
 	// conflict, accepted and resolved are what is wrong with it.
 	conflict, accepted, resolved verdict
@@ -30,8 +30,8 @@ type listener struct {
 	refused, unserved verdict
 	// closed says that no route can belong to it: it is of our own kind and redirects everything.
 	closed bool
-	// taken are the hostnames of the routes that belong to it, and wanted those of its candidates. attached is how many of
-	// those that belong to it can be carried out.
+	// taken are the hostnames of the routes that belong to it, and wanted the hostnames of its candidates. attached is how
+	// many of the former can be carried out.
 	taken, wanted hostnamesByKind
 	attached      int32
 	tls           *model.ListenerTLS
@@ -217,7 +217,7 @@ func hashed(name string, texts ...string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 46)], sum[:8])
 }
 
-// ownPorts are those of the data-plane pods themselves.
+// ownPorts are the ports of the data-plane pods themselves.
 var ownPorts = []int32{8404, 8405}
 
 // setKinds sets the kinds of routes, of those that the protocol has.
@@ -310,7 +310,7 @@ func (l *listener) passesThrough() bool {
 }
 
 // compare refuses a listener that conflicts with another one. A hostname distinguishes listeners that pass TLS through
-// from those that terminate it.
+// from listeners that terminate it.
 func (l *listener) compare(other *listener) {
 	if l.Port != other.Port {
 		return

@@ -39,8 +39,8 @@ type Objects struct {
 	Telemetry []*v1alpha1.XTelemetryPolicy
 	// BackendPolicies are of our own group.
 	BackendPolicies []*appv1.BackendPolicy
-	// ListenerFilters are those of all HTTP and HTTPS listeners, with their limit of bodies, unless a GatewayConfig has
-	// some. Agents take them from the Gateway of our own. While that has no such listener, FiltersUnknown keeps them
+	// ListenerFilters are the filters of all HTTP and HTTPS listeners, with their limit of bodies, unless a GatewayConfig
+	// has some. Agents take them from the Gateway of our own. While that has no such listener, FiltersUnknown keeps them
 	// closed.
 	ListenerFilters source.Filters
 	FiltersUnknown  bool
@@ -107,7 +107,7 @@ func listOf[T metav1.Object](kind string, of func(*Objects) *[]T) list {
 	}
 }
 
-// lists are those of all kinds, owners first.
+// lists has a list of each kind, owners first.
 var lists = []list{
 	listOf(kindClass, func(o *Objects) *[]*gatewayv1.GatewayClass { return &o.Classes }),
 	listOf(kindGateway, func(o *Objects) *[]*gatewayv1.Gateway { return &o.Gateways }),
@@ -162,7 +162,7 @@ type Subject struct {
 	Reason appv1.ProxyProblemReason
 	// Listener is the name, in the model, of the listener that a certificate is for; "" if it is for none.
 	Listener string
-	// Namespace and Name are those of a Secret or ConfigMap. Name may be a URL. A ClusterTrustBundle has no namespace.
+	// Namespace and Name name a Secret or ConfigMap. Name may be a URL. A ClusterTrustBundle has no namespace.
 	Namespace, Name string
 }
 
@@ -214,12 +214,12 @@ func OwnParent(namespace, name string) Parent {
 // translator makes a Result.
 type translator struct {
 	Objects
-	// classes are those that are ours, by name.
+	// classes are our GatewayClasses, by name.
 	classes map[string]*gatewayv1.GatewayClass
 	// planes are in the order of the objects they are for.
 	planes  []*plane
 	parents map[Parent]*parent
-	// routes are all routes, order has them by their keys, and dependents are those that depend on an object.
+	// routes are all routes, order has them by their keys, and dependents are the routes that depend on an object.
 	routes     map[Object]*route
 	order      tree.Editor[*route]
 	dependents map[Object]few.Counts[*route]
@@ -252,7 +252,7 @@ type plane struct {
 	parent Parent
 	// gateway is the Gateway of the Gateway API that it is for; nil if it is one of our own.
 	gateway *gatewayv1.Gateway
-	// listeners are those of the Gateway, then those of the ListenerSets that it allows, in the order of precedence.
+	// listeners are the listeners of the Gateway, then of the ListenerSets that it allows, in the order of precedence.
 	listeners []*listener
 	// sets are the ListenerSets that name it.
 	sets []*parent
@@ -261,9 +261,9 @@ type plane struct {
 	// noCertificate is why backends cannot be shown the certificate that the Gateway names.
 	noCertificate string
 	to            model.Gateway
-	// routes are those of the model.
+	// routes are the routes of the model.
 	routes tree.Editor[*model.Route]
-	// addresses are those that the Gateway asks for, but for cluster IPs. isInCluster says that it asks for cluster IPs
+	// addresses are the ones that the Gateway asks for, but for cluster IPs. isInCluster says that it asks for cluster IPs
 	// alone, and isUnreachable that it asks for nothing that a Service can have.
 	addresses                  []string
 	isInCluster, isUnreachable bool
@@ -271,19 +271,19 @@ type plane struct {
 	// passed through. stale are the ports whose policies have to be chosen again.
 	used, passed map[model.Backend]int
 	stale        map[model.Backend]bool
-	// ownPolicies are those of our own Gateway. choices are what is chosen of policies for Service ports.
+	// ownPolicies are the policies of our own Gateway. choices are what is chosen of policies for Service ports.
 	ownPolicies map[model.Backend]model.BackendPolicy
 	choices     map[model.Backend]*choice
 	// fixed are the Services, and what is reported, that it depends on without routes. asked are the Service ports that
 	// filters of its listeners ask.
 	fixed map[Object]bool
 	asked []model.Backend
-	// ownProblems are those of the Gateway and its listeners, and policyProblems those of policies. problems are those of
-	// routes, by their keys.
+	// ownProblems are the problems of the Gateway and its listeners, policyProblems of policies, and problems of routes,
+	// by their keys.
 	ownProblems, policyProblems []model.Problem
 	problems                    map[string][]model.Problem
-	// places are those of its listeners. atPorts are the ports of those that are served, and mounted the certificates of
-	// these, with how often. isFull says that listeners are left out, as there are too many ports or certificates.
+	// places are the places of its listeners. atPorts are the ports of those that are served, and mounted the certificates
+	// of these, with how often. isFull says that listeners are left out, as there are too many ports or certificates.
 	places  places
 	atPorts map[int32]int
 	mounted map[string]int
@@ -292,7 +292,7 @@ type plane struct {
 	own *appv1.GatewaySpec
 	// telemetry are the policies for its traces, in the order of precedence.
 	telemetry []telemetry
-	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
+	// filters are the filters of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
 	filters source.Filters
 	// proxyProtocol is the version of the PROXY headers that its listeners take.
 	proxyProtocol appv1.ProxyProtocolVersion

@@ -15,26 +15,26 @@ import (
 
 // Status is the computed status of objects. Conditions have no times.
 type Status struct {
-	// Classes are those of ours.
+	// Classes are our GatewayClasses.
 	Classes map[string]gatewayv1.GatewayClassStatus
-	// Gateways are those whose class is ours, ListenerSets those that name one of them.
+	// Gateways have a class of ours, and ListenerSets name one of them.
 	Gateways     map[types.NamespacedName]gatewayv1.GatewayStatus
 	ListenerSets map[types.NamespacedName]gatewayv1.ListenerSetStatus
-	// Routes are those that name a parent of ours: no others are in what is said of them.
+	// Routes name a parent of ours: no others are in what is said of them.
 	Routes map[Object][]gatewayv1.RouteParentStatus
-	// Policies are those for Service ports that a Gateway of ours sends requests to.
+	// Policies are for Service ports that a Gateway of ours sends requests to.
 	Policies map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus
 	// Telemetry are the policies for traces that name a Gateway of ours.
 	Telemetry map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus
-	// BackendPolicies are those for Service ports that a Gateway of ours sends traffic to.
+	// BackendPolicies are for Service ports that a Gateway of ours sends traffic to.
 	BackendPolicies map[types.NamespacedName][]appv1.BackendPolicyAncestor
 }
 
 // Object is an object of the Gateway API.
 type Object struct{ Kind, Namespace, Name string }
 
-// Status returns the status of all objects. problems are those of compiling the models. Requests for the parts with
-// problems get an error.
+// Status returns the status of all objects. problems are the problems of compiling the models. Requests for the parts
+// with problems get an error.
 func (r *Result) Status(problems []model.Problem, live Live) Status {
 	all := map[Object]bool{}
 	r.t.eachObject(func(kind string, object metav1.Object) { all[idOf(kind, object)] = true })
@@ -132,7 +132,7 @@ func inShadow(generation int64, filters string) metav1.Condition {
 	return c
 }
 
-// filtersInShadow are those of the listeners for requests, which all have the same filters.
+// filtersInShadow are the filters in shadow of the listeners for requests, which all have the same ones.
 func (p *plane) filtersInShadow() []string {
 	for i := range p.to.Listeners {
 		if filters := p.to.Listeners[i].Filters; filters != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Prefix is that of ingress-nginx's annotations.
+// Prefix begins ingress-nginx's annotations.
 const Prefix = "nginx.ingress.kubernetes.io/"
 
 // Class is what becomes of an annotation, or of a key of the controller's ConfigMap.
@@ -53,7 +53,7 @@ func (r *Row) lose(s *settings, value string) string {
 	return r.Text
 }
 
-// Annotations are those of ingress-nginx, of all versions, in the order of the documentation here.
+// Annotations are the annotations of ingress-nginx, of all versions, in the order of the documentation here.
 var Annotations = slices.Concat(routing, limiting, serving, guarding)
 
 var annotations = map[string]*Row{}
@@ -125,7 +125,7 @@ var limiting = []Row{
 	},
 }
 
-// serving is how Services are spoken to, and what is not about requests.
+// serving are about how Services are spoken to, and about other things than requests.
 var serving = []Row{
 	{"backend-protocol", Differs, "BackendTLSPolicy for HTTPS: make its ConfigMap. HTTP/2 needs an appProtocol of the Service's port", setBackendProtocol, ""},
 	{"load-balance", Differs, "BackendPolicy for round_robin, else the less busy of two endpoints", setLoadBalance, ""},
@@ -169,7 +169,7 @@ var serving = []Row{
 	},
 }
 
-// guarding are those about who may come in. Whoever loses one must not be open to all.
+// guarding are about who may come in. Whoever loses one must not be open to all.
 var guarding = []Row{
 	{"whitelist-source-range allowlist-source-range", Carried, "ClientAddress", setRanges, ""},
 	{"denylist-source-range", Carried, "ClientAddress", setRanges, ""},

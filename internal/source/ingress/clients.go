@@ -52,7 +52,7 @@ func setClients(s *settings, value string) string {
 	return clientsNote + either(s.authority.optional, clientsNone, clientsNever) + "\n" + fmt.Sprintf(clientsCA, s.Namespace, s.authorityName(s.authority), value)
 }
 
-// setClientsName closes what is for clients with some names alone.
+// setClientsName closes paths that are for clients with some names alone.
 func setClientsName(s *settings, value string) string {
 	if note := part(authTLS)(s, value); note != "" {
 		return note

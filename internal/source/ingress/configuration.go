@@ -21,10 +21,10 @@ type configuration struct {
 	defaults, keys map[string]string
 	// noRedirect and noAuth begin the paths that are served over HTTP, and without authentication.
 	noRedirect, noAuth []string
-	// ignoreSnippets says that snippets of Ingresses do nothing, and blockedWords are those that no annotation may have.
+	// ignoreSnippets reports whether snippets of Ingresses do nothing. No annotation may have one of blockedWords.
 	ignoreSnippets bool
 	blockedWords   []string
-	// allowedHeaders are those that Ingresses may add to answers.
+	// allowedHeaders are the headers that Ingresses may add to answers.
 	allowedHeaders []string
 	// healthPath is where load balancers ask, "" if they do not.
 	healthPath string
@@ -43,7 +43,7 @@ type configuration struct {
 	requestHeaders, responseHeaders appv1.HeaderFilter
 }
 
-// Keys are those of the controller's ConfigMap.
+// Keys are the keys of the controller's ConfigMap.
 var Keys = []Row{
 	{
 		"ssl-redirect force-ssl-redirect proxy-read-timeout proxy-send-timeout proxy-connect-timeout proxy-next-upstream proxy-next-upstream-tries " +
@@ -215,7 +215,7 @@ func setDefault(s *settings, value string) string {
 
 const certificateOfAll = "NAMESPACE/NAME of the Secret for all hosts without one, for convert's flag or the key default-ssl-certificate."
 
-// setCertificate takes what is a flag of nginx's controller.
+// setCertificate takes the value of a flag of nginx's controller.
 func setCertificate(s *settings, value string) string {
 	namespace, name, _ := strings.Cut(value, "/")
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -319,7 +319,7 @@ func setHeaderBuffers(s *settings, value string) string {
 // maxHeaderBytes is the largest value of clientLimits.maxHeaderBytes.
 const maxHeaderBytes = 64 << 10
 
-// gzipTypes are those that nginx compresses by default, beside HTML, which it always does.
+// gzipTypes are compressed by nginx by default, beside HTML, which always is.
 const gzipTypes = "application/atom+xml application/javascript application/x-javascript application/json application/rss+xml " +
 	"application/vnd.ms-fontobject application/x-font-ttf application/x-web-app-manifest+json application/xhtml+xml application/xml font/opentype " +
 	"image/svg+xml image/x-icon text/css text/javascript text/plain text/x-component"

@@ -21,16 +21,16 @@ import (
 type Input struct {
 	Ingresses []*networkingv1.Ingress
 	Classes   []*networkingv1.IngressClass
-	// Services and ConfigMaps are those that Ingresses refer to, as far as known.
+	// Services and ConfigMaps are referred to by Ingresses, as far as known.
 	Services   map[types.NamespacedName]*corev1.Service
 	ConfigMaps map[types.NamespacedName]*corev1.ConfigMap
 	// Configuration is the ConfigMap of ingress-nginx's controller; nil: it is not known.
 	Configuration *corev1.ConfigMap
 	// Certificate is the Secret for hosts without one of their own, empty if there is none.
 	Certificate types.NamespacedName
-	// Name and Namespace are those of the Gateway for a class. Without the field Class, a class is added to the name.
+	// Name and Namespace name the Gateway for a class. Without the field Class, a class is added to the name.
 	Name, Namespace string
-	// Class is that of the Ingresses to translate; "": those of all classes.
+	// Class is the class of the Ingresses to translate; "": all classes.
 	Class string
 	// Open names what may be lost though it may keep clients out: annotations, keys of the ConfigMap, and objects as
 	// KIND/NAMESPACE/NAME.
@@ -42,12 +42,12 @@ type Input struct {
 	// Serving says that objects of an earlier translation are served while those of this one are applied. So a RouteFilter
 	// has the name of its content: a rule must not get another filter before it is changed itself.
 	Serving bool
-	// Grants are those of others. While objects are served, an Ingress needs one for a Service of another namespace:
-	// whoever may write Ingresses need not be allowed to write grants there.
+	// Grants are the ReferenceGrants of others. While objects are served, an Ingress needs one for a Service of another
+	// namespace: whoever may write Ingresses need not be allowed to write grants there.
 	Grants []*gatewayv1.ReferenceGrant
 	// Routes tell since when there are HTTPRoutes of an earlier translation: older ones come first.
 	Routes map[HostRoutes]Period
-	// Gateways and ListenerSets are those of an earlier translation of the class: hosts stay where they are.
+	// Gateways and ListenerSets were made by an earlier translation of the class: hosts stay where they are.
 	Gateways     []MadeGateway
 	ListenerSets []MadeListenerSet
 }
@@ -66,7 +66,7 @@ type Object interface {
 
 // Result is what becomes of the Ingresses.
 type Result struct {
-	// Objects are in the order in which they are to be created: that of routes counts for expressions.
+	// Objects are in the order in which they are to be created: among routes, it counts for expressions.
 	Objects []Object
 	// Ingresses is how many were translated, of the class that was asked for.
 	Ingresses int
@@ -177,7 +177,7 @@ func ClassOf(ingress *networkingv1.Ingress) string {
 	return cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"])
 }
 
-// classOf returns the class of an Ingress, that of the default one if it names none, "" if nobody knows.
+// classOf returns the class of an Ingress, the default class if it names none, "" if nobody knows.
 func (t *translator) classOf(ingress *networkingv1.Ingress) string {
 	if class := ClassOf(ingress); class != "" {
 		return class
@@ -190,7 +190,7 @@ func (t *translator) classOf(ingress *networkingv1.Ingress) string {
 	return ""
 }
 
-// site returns that of a class. Classes have addresses of their own: internal hosts must not answer in public.
+// site returns the site of a class. Classes have addresses of their own: internal hosts must not answer in public.
 func (t *translator) site(class string) *site {
 	if t.sites[class] == nil {
 		name := t.Name

@@ -216,7 +216,7 @@ func (s *site) gatewayFor(a authority) *gateway {
 const earlierGateway = "an earlier release made it, as a Gateway had up to 64 hosts. They are at Gateway %s, too: " +
 	"delete this one once nobody uses its address"
 
-// earlierGateway returns a Gateway that only an earlier release would have made, nil if it is that of the authority.
+// earlierGateway returns a Gateway that only an earlier release would have made, nil if it is the one of the authority.
 func (s *site) earlierGateway(name string, a authority) *gateway {
 	isIt := func(g *gateway) bool { return g.name == name }
 	if i := slices.IndexFunc(s.earlier, isIt); i >= 0 {
@@ -231,7 +231,7 @@ func (s *site) earlierGateway(name string, a authority) *gateway {
 	return s.earlier[len(s.earlier)-1]
 }
 
-// names returns the name of a host, and those of its aliases.
+// names returns the name of a host, and the names of its aliases.
 func (h *host) names() []string { return append([]string{h.name}, h.aliases...) }
 
 // addTLSRoute passes the TLS of a host through to its backend.

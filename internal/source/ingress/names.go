@@ -27,7 +27,7 @@ var (
 	substitutions = regexp.MustCompile(`^([-A-Za-z0-9._~!&'()*+,;=:@/]|%[0-9A-Fa-f]{2}|\\[0-9])+$`)
 
 	mediaTypes = regexp.MustCompile(`^[a-z0-9.+-]+/[a-z0-9.+-]+$`)
-	// badSegments are those that a path to match may not have.
+	// badSegments are segments that a path to match may not have.
 	badSegments = regexp.MustCompile(`(?i)//|/(\.|%2e){1,2}(/|$)|%2f|%5c|%00`)
 	// framing are the headers that cannot be changed.
 	framing = regexp.MustCompile(`(?i)^(host|content[-_.]length|transfer[-_.]encoding|connection|keep[-_.]alive|proxy[-_.]connection|te|trailer|upgrade|http2[-_.]settings|expect)$`)
@@ -57,7 +57,7 @@ func isMatchableHeader(s string) bool { return isHeaderName(s) && !strings.Conta
 
 func isChangeableHeader(s string) bool { return isHeaderName(s) && !framing.MatchString(s) }
 
-// methods are those that rules can match, and CORS can allow.
+// methods are the methods that rules can match, and CORS can allow.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
 
 // retryCodes are the statuses after which a request can be retried.
@@ -66,7 +66,7 @@ var retryCodes = []int{401, 403, 404, 408, 425, 500, 501, 502, 503, 504}
 // redirectCodes are the statuses that a redirect can have.
 var redirectCodes = []int{301, 302, 303, 307, 308}
 
-// maxGatewayName is how long the name of a Gateway may be, and maxLabel that of a route.
+// maxGatewayName is how long the name of a Gateway may be, and maxLabel how long the name of a route.
 const (
 	maxGatewayName = 52
 	maxLabel       = 63

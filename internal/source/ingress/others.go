@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those
-// that are not about requests.
+// otherAnnotations are annotations of other programs, by name or by a beginning that ends with "/" or ".". "" is for
+// those that are not about requests.
 var otherAnnotations = map[string]string{
 	"kubectl.kubernetes.io/":      "",
 	"kubernetes.io/ingress.class": "",
@@ -93,7 +93,7 @@ var controllers = []string{
 	"virtual-server.f5.com/", "gateway.envoyproxy.io/", "gateway.nginx.org/", "kuadrant.io/", "networking.istio.io/", "gateway.k8s.aws/",
 }
 
-// IsController reports whether an annotation is that of a controller.
+// IsController reports whether an annotation is for a controller.
 func IsController(annotation string) bool {
 	domain, _, _ := strings.Cut(annotation, "/")
 	return domain == "ingress.kubernetes.io" || strings.HasSuffix(domain, ".ingress.kubernetes.io") ||

@@ -3,7 +3,7 @@ package ingress
 import "strings"
 
 const (
-	// Controller is that of the IngressClasses whose Ingresses the operator serves.
+	// Controller is the controller of the IngressClasses whose Ingresses the operator serves.
 	Controller = "app.example.com/ingress"
 	// LabelClass is on everything that the operator makes of Ingresses; its value is the name of their class.
 	LabelClass = "app.example.com/ingress-class"

@@ -43,13 +43,13 @@ type settings struct {
 	rule rule
 	// closed says that the rules must not let requests through.
 	closed bool
-	// clients are those that may come in, nil: all. basic are the users that may, nil: nobody is asked for a password.
+	// clients may come in, nil: all. basic are the users that may, nil: nobody is asked for a password.
 	// auth is the Service that decides about requests, nil: none does. guardsOf are the annotations that say so.
 	clients  *appv1.ClientAddress
 	basic    *appv1.BasicAuth
 	auth     *appv1.ExternalAuth
 	guardsOf []string
-	// authNamespace is that of the Service that decides.
+	// authNamespace is the namespace of the Service that decides.
 	authNamespace string
 	// authority is who signs clients' certificates, for all of the host.
 	authority authority

@@ -17,7 +17,7 @@ import (
 // site is what the Ingresses of a class ask for.
 type site struct {
 	*translator
-	// class is that of the Ingresses, "" if they have none.
+	// class is the class of the Ingresses, "" if they have none.
 	class string
 	// gateways are the Gateways: one, and one for each authority of client certificates. Those that only an earlier
 	// release made are in earlier.
@@ -49,8 +49,8 @@ type host struct {
 	locations []*location
 	// root takes what no location takes, nil: that is answered with 404. It is of the first Ingress of the host.
 	root *location
-	// secret is that of the certificate, empty if there is none, or that of all hosts. isSecure says that an Ingress asks
-	// for one.
+	// secret has the certificate, and is empty if there is none, or the one of all hosts. isSecure says that an Ingress
+	// asks for one.
 	secret   types.NamespacedName
 	isSecure bool
 	// guards are the Ingresses with annotations that restrict access to the whole host, by annotation.
@@ -113,7 +113,8 @@ func (s *site) add(settings *settings) {
 	}
 }
 
-// addDefault makes the backend of an Ingress without rules that of all hosts without a name. A canary's is left out.
+// addDefault makes the backend of an Ingress without rules the backend of all hosts without a name. A canary's is left
+// out.
 func (s *site) addDefault(settings *settings) {
 	if settings.canary != nil {
 		settings.note(settings.name(), "defaultBackend: a canary has none")

@@ -47,7 +47,7 @@ type Site struct {
 
 	// model is what the Gateway and the routes that belong to it ask for; nil: what the Gateway alone does.
 	model *model.Gateway
-	// attached are objects of the Gateway API: those that belong to the Gateway, or all of the files.
+	// attached are objects of the Gateway API: the ones that belong to the Gateway, or all of the files.
 	attached gatewayapi.Objects
 	// namespaces are those of the cluster that may have some, by name.
 	namespaces map[string]appv1.GatewayAttachmentSpec
@@ -180,7 +180,7 @@ func tellApart(sites []*Site) (names, how string) {
 }
 
 // Objects returns the objects of files, as kubectl apply would leave them, and the namespace of those that name none.
-// Of an object that is there several times the last counts, which is said. The error names all that has an unknown
+// Of an object that is there several times the last counts, which is said. The error names each object of an unknown
 // kind.
 func (o *Options) Objects(files Files) (documents []Document, namespace string, err error) {
 	documents, replaced, namespace, err := o.objects(files)
@@ -216,8 +216,8 @@ func (o *Options) objects(files Files) (documents []Document, replaced []string,
 	return documents, replaced, namespace, errors.Join(errs...)
 }
 
-// FromFiles returns all Gateways of the files as the API server would store them, or, with -n, those of that namespace.
-// It asks no cluster. The error names all that the API server would refuse.
+// FromFiles returns all Gateways of the files as the API server would store them, or, with -n, of that namespace. It
+// asks no cluster. The error names what the API server would refuse.
 func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	documents, replaced, namespace, err := o.objects(files)
 	if err != nil {
