@@ -11,14 +11,17 @@ import (
 	"gateway/test/internal/testenv"
 )
 
+const policyTeam = "policy-team"
+
 // testBackendPolicies: a BackendPolicy changes how the endpoints of a Service of an HTTPRoute get their requests, and
 // its status says when. The endpoint knows no PROXY protocol, so that it answers 400 to one.
 func testBackendPolicies(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
-	ctx, policies := t.Context(), server.App.AppV1().BackendPolicies("team")
-	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "policed", shop(), "/policed", service("api")), metav1.CreateOptions{})
+	ctx, policies := t.Context(), server.App.AppV1().BackendPolicies(policyTeam)
+	createTeam(t, policyTeam)
+	_, err := api.GatewayV1().HTTPRoutes(policyTeam).Create(ctx, newRoute(policyTeam, "policed", shop(), "/policed", service("api")), metav1.CreateOptions{})
 	must(t, err)
-	expectAnswer(t, port, "/policed", 200, "team/api")
+	expectAnswer(t, port, "/policed", 200, policyTeam+"/api")
 	policy, err := policies.Create(ctx, &appv1.BackendPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "api"}, Spec: appv1.BackendPolicySpec{
 			TargetRefs:      []appv1.BackendPolicyTarget{{Name: "api"}},
@@ -26,7 +29,7 @@ func testBackendPolicies(t *testing.T, api routesclient.Interface, port int32) {
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	expectPolicy(t, "api", 1, "Accepted=True", "Programmed=True")
+	expectPolicy(t, policyTeam, "api", 1, "Accepted=True", "Programmed=True")
 	expectAnswer(t, port, "/policed", 400, "")
 
 	policy, err = policies.Get(ctx, policy.Name, metav1.GetOptions{})
@@ -34,17 +37,17 @@ func testBackendPolicies(t *testing.T, api routesclient.Interface, port int32) {
 	policy.Spec.BackendSettings = appv1.BackendSettings{LoadBalancing: &appv1.LoadBalancing{Algorithm: appv1.LoadBalancingRoundRobin}}
 	_, err = policies.Update(ctx, policy, metav1.UpdateOptions{})
 	must(t, err)
-	expectPolicy(t, "api", 2, "Accepted=True", "Programmed=True")
-	expectAnswer(t, port, "/policed", 200, "team/api")
+	expectPolicy(t, policyTeam, "api", 2, "Accepted=True", "Programmed=True")
+	expectAnswer(t, port, "/policed", 200, policyTeam+"/api")
 	must(t, policies.Delete(ctx, "api", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "policed", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().HTTPRoutes(policyTeam).Delete(ctx, "policed", metav1.DeleteOptions{}))
 }
 
 // expectPolicy waits for conditions of a BackendPolicy at its only Gateway.
-func expectPolicy(t *testing.T, name string, generation int64, conditions ...string) {
+func expectPolicy(t *testing.T, namespace, name string, generation int64, conditions ...string) {
 	t.Helper()
 	testenv.Eventually(t, soon, "the conditions of BackendPolicy "+name, func(ctx context.Context) error {
-		policy, err := server.App.AppV1().BackendPolicies("team").Get(ctx, name, metav1.GetOptions{})
+		policy, err := server.App.AppV1().BackendPolicies(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

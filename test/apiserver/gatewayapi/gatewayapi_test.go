@@ -42,10 +42,11 @@ func TestGatewayAPI(t *testing.T) {
 	server.InstallGatewayAPI(t) // it begins when they appear
 	api, ctx := routesClient(t), t.Context()
 	createNamespace(t, infra, nil)
-	createNamespace(t, "team", map[string]string{"tier": "web"})
+	createTeam(t, "team")
+	createTeam(t, filterTeam)
 	createNamespace(t, "stranger", nil)
 	createNamespace(t, "data", nil)
-	for namespace, name := range map[string]string{infra: "web", "team": "api", "stranger": "secret", "data": "rows"} {
+	for namespace, name := range map[string]string{infra: "web", "stranger": "secret", "data": "rows"} {
 		createService(t, namespace, name)
 	}
 	port := haproxytest.FreePort(t)

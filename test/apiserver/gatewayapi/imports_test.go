@@ -14,35 +14,38 @@ import (
 	"gateway/internal/proxypod"
 )
 
+const importTeam = "import-team"
+
 // testImports: a ServiceImport is a backend, once its CRD is there, and where a ReferenceGrant allows it. As a backup,
 // it takes all requests when the last endpoint of the cluster dies.
 func testImports(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
-	routes, ctx := api.GatewayV1().HTTPRoutes("team"), t.Context()
+	routes, ctx := api.GatewayV1().HTTPRoutes(importTeam), t.Context()
+	createTeam(t, importTeam)
 	imported := service("books")
 	imported.Group, imported.Kind = ptr.To[gatewayv1.Group](proxypod.GroupMultiCluster), ptr.To[gatewayv1.Kind]("ServiceImport")
 	imported.Namespace = ptr.To[gatewayv1.Namespace]("data")
-	_, err := routes.Create(ctx, newRoute("team", "imported", shop(), "/imported", imported), metav1.CreateOptions{})
+	_, err := routes.Create(ctx, newRoute(importTeam, "imported", shop(), "/imported", imported), metav1.CreateOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "imported", 1, "ResolvedRefs=False/RefNotPermitted")
+	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=False/RefNotPermitted")
 	grants := api.GatewayV1().ReferenceGrants("data")
 	grant, err := grants.Create(ctx, &gatewayv1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Name: "books"}, Spec: gatewayv1.ReferenceGrantSpec{
-		From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: "team"}},
+		From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: importTeam}},
 		To:   []gatewayv1.ReferenceGrantTo{{Kind: "Service"}, {Group: proxypod.GroupMultiCluster, Kind: "ServiceImport"}},
 	}}, metav1.CreateOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "imported", 1, "ResolvedRefs=False/BackendNotFound") // there is no CRD
+	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=False/BackendNotFound") // there is no CRD
 	expectAnswer(t, port, "/imported", 500, "")
 
 	server.InstallImports(t)
 	apply(t, fmt.Sprintf(serviceImport, "v1beta1", "data"))
 	export(t, "data", "books")
-	expectRoute(t, api, "team", "imported", 1, "ResolvedRefs=True", "Programmed=True")
+	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=True", "Programmed=True")
 	expectAnswer(t, port, "/imported", 200, "data/books")
 	grant.Spec.To = grant.Spec.To[:1] // a grant for Services is none for ServiceImports
 	_, err = grants.Update(ctx, grant, metav1.UpdateOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "imported", 1, "ResolvedRefs=False/RefNotPermitted")
+	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=False/RefNotPermitted")
 	expectAnswer(t, port, "/imported", 500, "")
 	must(t, grants.Delete(ctx, "books", metav1.DeleteOptions{}))
 	must(t, routes.Delete(ctx, "imported", metav1.DeleteOptions{}))
@@ -56,27 +59,27 @@ const failures = 5
 // when there is one again.
 func testFailover(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
-	routes, ctx := api.GatewayV1().HTTPRoutes("team"), t.Context()
-	die := createService(t, "team", "books")
-	apply(t, fmt.Sprintf(serviceImport, "v1alpha1", "team"))
-	export(t, "team", "books")
-	apply(t, failover)
-	_, err := routes.Create(ctx, newRoute("team", "books", shop(), "/books", service("books")), metav1.CreateOptions{})
+	routes, ctx := api.GatewayV1().HTTPRoutes(importTeam), t.Context()
+	die := createService(t, importTeam, "books")
+	apply(t, fmt.Sprintf(serviceImport, "v1alpha1", importTeam))
+	export(t, importTeam, "books")
+	apply(t, fmt.Sprintf(failover, importTeam))
+	_, err := routes.Create(ctx, newRoute(importTeam, "books", shop(), "/books", service("books")), metav1.CreateOptions{})
 	must(t, err)
-	expectAnswer(t, port, "/books", 200, "team/books")
-	expectPolicy(t, "books", 1, "Accepted=True", "Programmed=True")
+	expectAnswer(t, port, "/books", 200, importTeam+"/books")
+	expectPolicy(t, importTeam, "books", 1, "Accepted=True", "Programmed=True")
 	stop := sendRequests(t, port, "/books")
 	for range failures {
 		die()
 		expectAnswer(t, port, "/books", 200, "other/books")
-		must(t, server.Kube.DiscoveryV1().EndpointSlices("team").Delete(ctx, "books-1", metav1.DeleteOptions{}))
-		at, end := serve(t, "team/books")
-		createSlice(t, "team", "books-1", map[string]string{discoveryv1.LabelServiceName: "books"}, at)
-		expectAnswer(t, port, "/books", 200, "team/books")
+		must(t, server.Kube.DiscoveryV1().EndpointSlices(importTeam).Delete(ctx, "books-1", metav1.DeleteOptions{}))
+		at, end := serve(t, importTeam+"/books")
+		createSlice(t, importTeam, "books-1", map[string]string{discoveryv1.LabelServiceName: "books"}, at)
+		expectAnswer(t, port, "/books", 200, importTeam+"/books")
 		die = end
 	}
 	stop()
-	must(t, server.App.AppV1().BackendPolicies("team").Delete(ctx, "books", metav1.DeleteOptions{}))
+	must(t, server.App.AppV1().BackendPolicies(importTeam).Delete(ctx, "books", metav1.DeleteOptions{}))
 	must(t, routes.Delete(ctx, "books", metav1.DeleteOptions{}))
 }
 
@@ -90,7 +93,7 @@ spec:
 
 const failover = `apiVersion: app.example.com/v1
 kind: BackendPolicy
-metadata: {name: books, namespace: team}
+metadata: {name: books, namespace: %s}
 spec:
   targetRefs: [{name: books}]
   healthCheck: {interval: 1s}
@@ -99,11 +102,11 @@ spec:
 `
 
 // export makes the EndpointSlice of a ServiceImport, as a controller does for the Service of another cluster. In
-// namespace team, that is cluster other.
+// importTeam, that is cluster other.
 func export(t *testing.T, namespace, name string) {
 	t.Helper()
 	text := namespace + "/" + name
-	if namespace == "team" {
+	if namespace == importTeam {
 		text = "other/" + name
 	}
 	at, _ := serve(t, text)

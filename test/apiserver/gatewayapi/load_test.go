@@ -15,6 +15,8 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 )
 
+const loadTeam = "load-team"
+
 // editRounds is how often routes are edited under load.
 const editRounds = 20
 
@@ -22,11 +24,12 @@ const editRounds = 20
 // are answered.
 func testEditsUnderLoad(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
-	routes, ctx := api.GatewayV1().HTTPRoutes("team"), t.Context()
-	createService(t, "team", "second")
+	routes, ctx := api.GatewayV1().HTTPRoutes(loadTeam), t.Context()
+	createTeam(t, loadTeam)
+	createService(t, loadTeam, "second")
 	create := func(name, path, backend string) {
 		t.Helper()
-		route := newRoute("team", name, shop(), path, service(gatewayv1.ObjectName(backend)))
+		route := newRoute(loadTeam, name, shop(), path, service(gatewayv1.ObjectName(backend)))
 		_, err := routes.Create(ctx, route, metav1.CreateOptions{})
 		must(t, err)
 	}
@@ -37,14 +40,14 @@ func testEditsUnderLoad(t *testing.T, api routesclient.Interface, port int32) {
 	}
 	create("steady", "/steady", "api")
 	create("edited", "/edited", "api")
-	expectAnswer(t, port, "/steady", 200, "team/api")
-	expectAnswer(t, port, "/edited", 200, "team/api")
+	expectAnswer(t, port, "/steady", 200, loadTeam+"/api")
+	expectAnswer(t, port, "/edited", 200, loadTeam+"/api")
 	stop := sendRequests(t, port, "/steady", "/edited")
 	for i := range editRounds {
 		patch("edited", `[{"op":"replace","path":"/spec/rules/0/backendRefs/0/name","value":%q}]`, [2]string{"second", "api"}[i%2])
 		name, path := fmt.Sprintf("new-%d", i), fmt.Sprintf("/new-%d", i)
 		create(name, path, [2]string{"second", "api"}[i%2])
-		expectAnswer(t, port, path, 200, "team/")
+		expectAnswer(t, port, path, 200, loadTeam+"/")
 		must(t, routes.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}))
 		expectAnswer(t, port, path, 404, "")
 	}

@@ -22,6 +22,9 @@ import (
 	"gateway/test/internal/testenv"
 )
 
+// The namespaces of routes whose rules have RouteFilters, and of one that has the filters of a GatewayConfig.
+const filterTeam, configTeam = "filter-team", "config-team"
+
 // limitOf lets so many requests of the rule through in an hour.
 func limitOf(requests int32) appv1.RuleFilter {
 	return appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{
@@ -40,20 +43,20 @@ const loopback appv1.AddressRange = "127.0.0.0/8"
 func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx := t.Context()
-	filters, routes := server.App.AppV1().RouteFilters("team"), api.GatewayV1().HTTPRoutes("team")
-	_, err := routes.Create(ctx, newRoute("team", "guarded", shop(), "/guarded", service("api")), metav1.CreateOptions{})
+	filters, routes := server.App.AppV1().RouteFilters(filterTeam), api.GatewayV1().HTTPRoutes(filterTeam)
+	_, err := routes.Create(ctx, newRoute(filterTeam, "guarded", shop(), "/guarded", service("api")), metav1.CreateOptions{})
 	must(t, err)
 	filter, err := filters.Create(ctx, &appv1.RouteFilter{
 		ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}})}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "guarded", 1, "Programmed=True")
+	expectRoute(t, api, filterTeam, "guarded", 1, "Programmed=True")
 	testenv.Eventually(t, soon, "the agent to know the RouteFilter", func(ctx context.Context) error {
 		proxy, err := server.App.AppV1().GatewayProxies(infra).Get(ctx, "shop-pod", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(proxy.Status.Resources, appv1.ProxiedResource{Resource: "routefilters", Namespace: "team", ResourceVersion: filter.ResourceVersion}) {
+		if !slices.Contains(proxy.Status.Resources, appv1.ProxiedResource{Resource: "routefilters", Namespace: filterTeam, ResourceVersion: filter.ResourceVersion}) {
 			return fmt.Errorf("it reports %+v", proxy.Status.Resources)
 		}
 		return nil
@@ -70,7 +73,7 @@ func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) 
 	_, err = routes.Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
 		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"first"}}]}]`), metav1.PatchOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "guarded", 2, "ResolvedRefs=True", "Programmed=True")
+	expectRoute(t, api, filterTeam, "guarded", 2, "ResolvedRefs=True", "Programmed=True")
 	stop()
 	asked.Wait()
 	must(t, filters.Delete(ctx, "first", metav1.DeleteOptions{}))
@@ -83,21 +86,21 @@ func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) 
 func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxytest.Instance, port int32) {
 	t.Helper()
 	ctx := t.Context()
-	route := newRoute("team", "guarded", shop(), "/guarded", service("api"))
+	route := newRoute(filterTeam, "guarded", shop(), "/guarded", service("api"))
 	route.Spec.Rules[0].Filters = []gatewayv1.HTTPRouteFilter{{
 		Type: gatewayv1.HTTPRouteFilterExtensionRef, ExtensionRef: &gatewayv1.LocalObjectReference{Group: appv1.GroupName, Kind: "RouteFilter", Name: "guard"},
 	}}
-	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, route, metav1.CreateOptions{})
+	_, err := api.GatewayV1().HTTPRoutes(filterTeam).Create(ctx, route, metav1.CreateOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
+	expectRoute(t, api, filterTeam, "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
 	expectAnswer(t, port, "/guarded", 500, "")
 
-	filters := server.App.AppV1().RouteFilters("team")
+	filters := server.App.AppV1().RouteFilters(filterTeam)
 	filter, err := filters.Create(ctx, &appv1.RouteFilter{
 		ObjectMeta: metav1.ObjectMeta{Name: "guard"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{limitOf(2)}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "guarded", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
+	expectRoute(t, api, filterTeam, "guarded", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
 	expectLimit(t, port, 2)
 
 	worker := workerOf(haproxy)
@@ -106,7 +109,7 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 		filter.Spec.Filters = all
 		filter, err = filters.Update(ctx, filter, metav1.UpdateOptions{})
 		must(t, err)
-		expectRoute(t, api, "team", "guarded", 1, "ResolvedRefs=True", "Programmed=True")
+		expectRoute(t, api, filterTeam, "guarded", 1, "ResolvedRefs=True", "Programmed=True")
 	}
 	edit(limitOf(5))
 	expectLimit(t, port, 3)
@@ -115,27 +118,27 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 	expectAnswer(t, port, "/guarded", 403, "")
 	worker = workerOf(haproxy)
 	edit(clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}}))
-	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/guarded", 200, filterTeam+"/api")
 
 	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/guarded", 500, "")
-	expectMessage(t, api, "rules[0].filters[0]: there is no RouteFilter team/guard: create it or change the reference")
+	expectMessage(t, api, "rules[0].filters[0]: there is no RouteFilter "+filterTeam+"/guard: create it or change the reference")
 	filter.ResourceVersion = ""
 	filter, err = filters.Create(ctx, filter, metav1.CreateOptions{})
 	must(t, err)
-	expectAnswer(t, port, "/guarded", 200, "team/api")
-	expectRoute(t, api, "team", "guarded", 1, "ResolvedRefs=True", "Programmed=True")
+	expectAnswer(t, port, "/guarded", 200, filterTeam+"/api")
+	expectRoute(t, api, filterTeam, "guarded", 1, "ResolvedRefs=True", "Programmed=True")
 	expectWorker(t, haproxy, worker)
 
 	edit(askedOf("api"))
-	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/guarded", 200, filterTeam+"/api")
 	filter.Spec.Filters = []appv1.RuleFilter{askedOf("gone")}
 	_, err = filters.Update(ctx, filter, metav1.UpdateOptions{})
 	must(t, err)
-	expectRoute(t, api, "team", "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
+	expectRoute(t, api, filterTeam, "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
 	expectAnswer(t, port, "/guarded", 500, "")
 	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().HTTPRoutes(filterTeam).Delete(ctx, "guarded", metav1.DeleteOptions{}))
 }
 
 // testListenerFilters: the filters of a GatewayConfig are for the rules of all HTTPRoutes, and edits are live without a
@@ -143,15 +146,16 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *haproxytest.Instance, port int32) {
 	t.Helper()
 	ctx := t.Context()
+	createTeam(t, configTeam)
 	edit := func(filters string) {
 		t.Helper()
 		_, err := server.App.AppV1().GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, []byte(`{"spec":{"filters":`+filters+`}}`), metav1.PatchOptions{})
 		must(t, err)
 	}
-	route := newRoute("team", "guarded", shop(), "/guarded", service("api"))
-	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, route, metav1.CreateOptions{})
+	route := newRoute(configTeam, "guarded", shop(), "/guarded", service("api"))
+	_, err := api.GatewayV1().HTTPRoutes(configTeam).Create(ctx, route, metav1.CreateOptions{})
 	must(t, err)
-	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/guarded", 200, configTeam+"/api")
 	edit(`[{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}]`)
 	expectAnswer(t, port, "/guarded", 403, "")
 	worker := workerOf(haproxy)
@@ -159,12 +163,12 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	filter := &appv1.RouteFilter{
 		ObjectMeta: metav1.ObjectMeta{Name: "open"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}})}},
 	}
-	_, err = server.App.AppV1().RouteFilters("team").Create(ctx, filter, metav1.CreateOptions{})
+	_, err = server.App.AppV1().RouteFilters(configTeam).Create(ctx, filter, metav1.CreateOptions{})
 	must(t, err)
-	_, err = api.GatewayV1().HTTPRoutes("team").Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
+	_, err = api.GatewayV1().HTTPRoutes(configTeam).Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
 		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"open"}}]}]`), metav1.PatchOptions{})
 	must(t, err)
-	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/guarded", 200, configTeam+"/api")
 	expectAnswer(t, port, "/moved", 403, "")
 	expectWorker(t, haproxy, worker)
 
@@ -175,13 +179,13 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	worker = workerOf(haproxy)
 	edit(`null`)
 	expectGateway(t, api, 1, "Programmed=True")
-	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/guarded", 200, configTeam+"/api")
 	expectAnswer(t, port, "/moved", 200, "team/api")
 	expectWorker(t, haproxy, worker)
 	testShadow(t, api, port)
 	testBodies(t, port)
-	must(t, server.App.AppV1().RouteFilters("team").Delete(ctx, "open", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))
+	must(t, server.App.AppV1().RouteFilters(configTeam).Delete(ctx, "open", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().HTTPRoutes(configTeam).Delete(ctx, "guarded", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/guarded", 404, "")
 }
 
@@ -268,7 +272,7 @@ func testBodies(t *testing.T, port int32) {
 	must(t, err)
 	expectBodies(t, port, 10)
 	for _, most := range []int{20, 5} {
-		_, err = app.RouteFilters("team").Patch(ctx, "open", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"filters":null,"maxRequestBytes":%d}}`, most), metav1.PatchOptions{})
+		_, err = app.RouteFilters(configTeam).Patch(ctx, "open", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"filters":null,"maxRequestBytes":%d}}`, most), metav1.PatchOptions{})
 		must(t, err)
 		expectBodies(t, port, most)
 	}
@@ -300,7 +304,7 @@ func expectBodies(t *testing.T, port int32, most int) {
 func expectMessage(t *testing.T, api routesclient.Interface, want string) {
 	t.Helper()
 	testenv.Eventually(t, soon, want, func(ctx context.Context) error {
-		route, err := api.GatewayV1().HTTPRoutes("team").Get(ctx, "guarded", metav1.GetOptions{})
+		route, err := api.GatewayV1().HTTPRoutes(filterTeam).Get(ctx, "guarded", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

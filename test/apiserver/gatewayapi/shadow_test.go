@@ -39,21 +39,21 @@ func testShadow(t *testing.T, api routesclient.Interface, port int32) {
 
 	filter := func(spec string) {
 		t.Helper()
-		_, err := app.RouteFilters("team").Patch(ctx, "open", types.MergePatchType, []byte(spec), metav1.PatchOptions{})
+		_, err := app.RouteFilters(configTeam).Patch(ctx, "open", types.MergePatchType, []byte(spec), metav1.PatchOptions{})
 		must(t, err)
 	}
 	ofRoute := func(ctx context.Context) ([]metav1.Condition, error) {
-		route, err := api.GatewayV1().HTTPRoutes("team").Get(ctx, "guarded", metav1.GetOptions{})
+		route, err := api.GatewayV1().HTTPRoutes(configTeam).Get(ctx, "guarded", metav1.GetOptions{})
 		return route.Status.Parents[0].Conditions, err
 	}
 	filter(fmt.Sprintf(closed, `["ClientAddress"]`))
 	expectShadow(t, "rules[0]: ClientAddress", ofRoute)
-	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/guarded", 200, configTeam+"/api")
 	filter(fmt.Sprintf(closed, "null"))
 	expectShadow(t, "", ofRoute)
 	expectAnswer(t, port, "/guarded", 403, "")
 	filter(`{"spec":{"filters":[{"type":"ClientAddress","clientAddress":{"allow":["127.0.0.0/8"]}}]}}`)
-	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/guarded", 200, configTeam+"/api")
 }
 
 // expectShadow waits until the condition Shadow names these filters, or is not there.

@@ -97,6 +97,14 @@ func createService(t *testing.T, namespace, name string) (end func()) {
 	return end
 }
 
+// createTeam makes a namespace with a Service api, whose routes Gateway shop takes. A part of a test with many edits
+// has one of its own: beyond five reloads because of a namespace, edits there wait for up to 15 s.
+func createTeam(t *testing.T, name string) {
+	t.Helper()
+	createNamespace(t, name, map[string]string{"tier": "web"})
+	createService(t, name, "api")
+}
+
 // createSlice makes an EndpointSlice with one endpoint.
 func createSlice(t *testing.T, namespace, name string, labels map[string]string, at netip.AddrPort) {
 	t.Helper()
