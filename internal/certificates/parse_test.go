@@ -7,21 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"gateway/internal/certtest"
 )
-
-// parameters are what openssl ecparam puts before a key.
-const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
-
-// glued is files without a line break between them.
-func glued(files ...[]byte) []byte {
-	for i := range files {
-		files[i] = bytes.TrimSpace(files[i])
-	}
-	return bytes.Join(files, nil)
-}
 
 // renamed is a certificate in a block of another type.
 func renamed(certificate []byte, blockType string) []byte {
@@ -153,47 +141,5 @@ func TestJoin(t *testing.T) {
 				t.Errorf("got %q", joined)
 			}
 		})
-	}
-}
-
-// FuzzJoin: whatever is said of any two files is said in one line that names the Secret once; and the agent gets
-// certificates alone.
-func FuzzJoin(f *testing.F) {
-	one, unknown := certtest.NewAuthority(f).Issue(f, nil), certtest.Refused()
-	f.Add(one.Certificate, one.Key)
-	f.Add(slices.Concat(one.Key[:len(one.Key)-9], one.Certificate), one.Key)
-	f.Add(unknown.Certificate, unknown.Key)
-	f.Add(one.Certificate, []byte("%s-----BEGIN %n PRIVATE KEY-----\n\n-----END %n PRIVATE KEY-----\n"))
-	f.Add(one.Certificate, []byte("-----BEGIN \x1b[31m\r PRIVATE KEY-----\nA: b\n\n-----END \x1b[31m\r PRIVATE KEY-----\n"))
-	f.Add([]byte("%d"), one.Key)
-	f.Add(glued(one.Certificate, one.Certificate), one.Key)
-	f.Add(one.Certificate, glued([]byte(parameters), one.Key))
-	f.Fuzz(func(t *testing.T, certificate, key []byte) {
-		pair, problem := Join(certificate, key)
-		joined := pair.Joined
-		if strings.ContainsFunc(problem, unicode.IsControl) {
-			t.Errorf("it is told as %q", problem)
-		}
-		if problem != "" {
-			return
-		}
-		chain, problem := ParseChain(public(joined), CertificateFile)
-		if problem != "" || !bytes.Equal(public(joined), Encode(chain)) || !bytes.HasPrefix(joined, Encode(chain)) {
-			t.Errorf("the agent gets %q of %q: %s", public(joined), joined, problem)
-		}
-	})
-}
-
-// public returns the certificates of a JoinedFile without the key.
-func public(joined []byte) []byte {
-	var all []byte
-	for {
-		var block *pem.Block
-		if block, joined = pem.Decode(joined); block == nil {
-			return all
-		}
-		if block.Type == Block {
-			all = append(all, pem.EncodeToMemory(block)...)
-		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzQuote: whatever goes in, one word comes out, in each place; and what went in can be read back from it.
-func FuzzQuote(f *testing.F) {
+// FuzzQuoteWord: whatever goes in, one word comes out, in each place; and what went in can be read back from it.
+func FuzzQuoteWord(f *testing.F) {
 	for _, seed := range []string{"", "api-v2", `"'\#$HOME`, "a b\nglobal", "%[src]", "%41", "é\x00\xff", "a|b#r+x.0=y", "{ always_true }", "x,json(utf8s)", "100%"} {
 		f.Add(seed)
 	}
