@@ -298,7 +298,7 @@ func TestRuleSets(t *testing.T) {
 	for _, name := range []string{"bad", "good", "missing", "bad"} {
 		routes = append(routes, model.Route{
 			Kind: "HTTPRoute", Name: fmt.Sprint(name, len(routes)), Listeners: []string{"http"}, Hostnames: []string{""},
-			Rules: []model.Rule{{Matches: []model.Match{{Path: "/" + name, PathType: model.Prefix}}, Action: model.Action{WAF: &model.WAF{Settings: waf.Settings{Rules: name}}}}},
+			Rules: []model.Rule{{Matches: []model.Match{{Path: "/" + name, PathType: model.Prefix}}, Action: &model.Action{WAF: &model.WAF{Settings: waf.Settings{Rules: name}}}}},
 		})
 	}
 	gateway.Routes = model.Ordered(routes...)
@@ -336,7 +336,7 @@ func TestKeysOfManyRules(t *testing.T) {
 	for _, path := range []string{"/a", "/b", "/c"} {
 		routes = append(routes, model.Route{
 			Kind: "HTTPRoute", Name: path, Listeners: []string{"http"}, Hostnames: []string{""},
-			Rules: []model.Rule{{Matches: []model.Match{{Path: path, PathType: model.Prefix}}}},
+			Rules: []model.Rule{{Action: &model.Action{}, Matches: []model.Match{{Path: path, PathType: model.Prefix}}}},
 		})
 	}
 	gateway.Routes = model.Ordered(routes...)

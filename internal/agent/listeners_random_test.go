@@ -91,6 +91,7 @@ func (w *listening) edit() string {
 			}
 		}
 		route.Rules = []model.Rule{{
+			Action:   &model.Action{},
 			Matches:  []model.Match{{Path: []string{"/", "/a/"}[w.IntN(2)], PathType: model.Prefix}},
 			Backends: []model.Target{{Backend: model.Backend{Namespace: "team", Service: fmt.Sprint("s", w.IntN(3)), Port: 80}, Weight: 1}},
 		}}

@@ -76,6 +76,7 @@ func TestAPanicOfTheCompiler(t *testing.T) {
 		var routes []model.Route
 		for _, name := range names {
 			routes = append(routes, model.Route{Origin: own, Name: name, Listeners: []string{"http"}, Hostnames: []string{""}, Rules: []model.Rule{{
+				Action:   &model.Action{},
 				Matches:  []model.Match{{PathType: model.Prefix, Path: "/" + name}},
 				Backends: []model.Target{{Backend: model.Backend{Namespace: namespace, Service: name, Port: 80}, Weight: 1}},
 			}}})

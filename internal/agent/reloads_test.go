@@ -349,7 +349,7 @@ func tableOf(t *testing.T, team string) routing.Table {
 			Kind: "HTTPRoute", Name: team + "/api", Listeners: []string{"http"}, Hostnames: []string{""},
 			Rules: []model.Rule{{
 				Matches: []model.Match{{Path: "/", PathType: model.Prefix}},
-				Action:  model.Action{JWT: &model.JWT{Issuers: []model.Issuer{{KeysFrom: routing.KeySource{ConfigMap: "staff"}}}}},
+				Action:  &model.Action{JWT: &model.JWT{Issuers: []model.Issuer{{KeysFrom: routing.KeySource{ConfigMap: "staff"}}}}},
 			}},
 		}),
 	}

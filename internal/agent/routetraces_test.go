@@ -67,6 +67,7 @@ func (r *tracesRig) newTable() routing.Table {
 		team, _, _ := strings.Cut(route, "/")
 		routes = append(routes, model.Route{
 			Kind: "HTTPRoute", Name: route, Listeners: []string{"http"}, Hostnames: []string{strings.ReplaceAll(route, "/", "-") + ".example.com"}, Rules: []model.Rule{{
+				Action:   &model.Action{},
 				Matches:  []model.Match{{PathType: model.Prefix, Path: "/"}},
 				Backends: []model.Target{{Backend: model.Backend{Namespace: team, Service: "web", Port: 80}, Weight: 1}},
 			}},

@@ -86,6 +86,7 @@ func TestObjectsInSeveralNamespaces(t *testing.T) {
 			made = append(made, model.Route{
 				Origin: origin, Name: origin.Name, Listeners: []string{"http"}, Hostnames: []string{""},
 				Rules: []model.Rule{{
+					Action:   &model.Action{},
 					Matches:  []model.Match{{PathType: model.Prefix, Path: "/" + origin.Name}},
 					Backends: []model.Target{{Backend: model.Backend{Namespace: origin.Namespace, Service: "api", Port: 80}, Weight: 1}},
 				}},

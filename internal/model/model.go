@@ -177,7 +177,8 @@ type Rule struct {
 	Matches []Match
 	// Backends get the requests by weight. One of weight zero only gets those that have a session with it.
 	Backends []Target
-	Action
+	// Action is never nil. Rules without any have the same one: once a rule is made, nobody changes it.
+	*Action
 }
 
 // Match is a set of conditions on a request, all of which must be met.

@@ -26,7 +26,7 @@ func newTable(t *testing.T) routing.Table {
 		return model.Route{Kind: "HTTPRoute", Name: name, Listeners: []string{"http"}, Hostnames: []string{host}, Rules: rules}
 	}
 	rule := func(path string, backends []model.Target) model.Rule {
-		return model.Rule{Matches: []model.Match{{PathType: model.Prefix, Path: path}}, Backends: backends}
+		return model.Rule{Action: &model.Action{}, Matches: []model.Match{{PathType: model.Prefix, Path: path}}, Backends: backends}
 	}
 	grpc := route("team-a/web", "grpc.example.com", rule("/", to("team-a", "grpc")))
 	grpc.Kind = "GRPCRoute"

@@ -75,6 +75,7 @@ func randomRoute(intN func(int) int, name string, edit int, hostnames []string) 
 			match.Headers = []model.Condition{{Name: "x", Value: fmt.Sprintf("/[a-z]*[a-z]*%d", intN(4)), Regex: true}}
 		}
 		route.Rules = append(route.Rules, model.Rule{
+			Action:   &model.Action{},
 			Matches:  []model.Match{match},
 			Backends: []model.Target{{Backend: model.Backend{Service: fmt.Sprint(edit % 5), Port: 80}, Weight: 1}},
 		})

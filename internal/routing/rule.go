@@ -105,7 +105,7 @@ func checkRule(rule *Rule, from *model.Rule, check Check) (sessions []session, p
 	sessions = compileSessions(rule, from.Backends)
 	if problem = filterProblem(rule, sessions, check); problem != "" {
 		alone := *rule
-		if alone.Action = &from.Action; filterProblem(&alone, compileSessions(&alone, from.Backends), check) == "" {
+		if alone.Action = from.Action; filterProblem(&alone, compileSessions(&alone, from.Backends), check) == "" {
 			problem = "with the filters of its listener, " + problem
 		}
 	}

@@ -107,7 +107,7 @@ func TestRoutesOfManyObjects(t *testing.T) {
 		return model.Route{
 			Origin: model.Origin{Kind: "HTTPRoute", Namespace: namespace, Name: name, Generation: 7}, Name: namespace + "/" + name,
 			Listeners: []string{"http"}, Hostnames: []string{"a.io"},
-			Rules: []model.Rule{{Matches: matches, Backends: []model.Target{{Backend: backend, Weight: 1}}}},
+			Rules: []model.Rule{{Action: &model.Action{}, Matches: matches, Backends: []model.Target{{Backend: backend, Weight: 1}}}},
 		}
 	}
 	root, broken := model.Match{PathType: model.Prefix, Path: "/"}, model.Match{PathType: model.Regex, Path: "/x(a*)*"}

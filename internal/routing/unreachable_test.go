@@ -47,7 +47,7 @@ func TestUnreachable(t *testing.T) { //nolint:funlen // a flat table
 		return func(matches ...model.Match) model.Route {
 			route := model.Route{Kind: "HTTPRoute", Listeners: []string{"all"}, Hostnames: hostnames}
 			for _, match := range matches {
-				route.Rules = append(route.Rules, model.Rule{Matches: []model.Match{match}})
+				route.Rules = append(route.Rules, model.Rule{Action: &model.Action{}, Matches: []model.Match{match}})
 			}
 			return route
 		}
@@ -102,12 +102,12 @@ func TestUnreachable(t *testing.T) { //nolint:funlen // a flat table
 		"one of two matches": {
 			routes: []model.Route{
 				anywhere(prefix("/a")),
-				{Kind: "HTTPRoute", Listeners: []string{"all"}, Hostnames: []string{""}, Rules: []model.Rule{{Matches: []model.Match{prefix("/a"), prefix("/b")}}}},
+				{Kind: "HTTPRoute", Listeners: []string{"all"}, Hostnames: []string{""}, Rules: []model.Rule{{Action: &model.Action{}, Matches: []model.Match{prefix("/a"), prefix("/b")}}}},
 			},
 			want: []string{`r1 rules[0].matches[0] gets no requests: route "r0" rules[0] comes first and gets all of them`},
 		},
 		"one match twice": {routes: []model.Route{
-			{Kind: "HTTPRoute", Listeners: []string{"all"}, Hostnames: []string{""}, Rules: []model.Rule{{Matches: []model.Match{prefix("/a"), prefix("/a")}}}},
+			{Kind: "HTTPRoute", Listeners: []string{"all"}, Hostnames: []string{""}, Rules: []model.Rule{{Action: &model.Action{}, Matches: []model.Match{prefix("/a"), prefix("/a")}}}},
 		}},
 		"connections": {
 			listeners: []model.Listener{{Name: "all", Port: 80, Protocol: "TLS"}},
@@ -297,7 +297,7 @@ func BenchmarkUnreachable(b *testing.B) {
 			route := model.Route{Kind: "HTTPRoute", Name: fmt.Sprint("r", i), Listeners: []string{"http", "https"}, Hostnames: []string{hostname}}
 			for _, method := range []string{"", "GET", "POST", "PUT"} {
 				match.Method = method
-				route.Rules = append(route.Rules, model.Rule{Matches: []model.Match{match}})
+				route.Rules = append(route.Rules, model.Rule{Action: &model.Action{}, Matches: []model.Match{match}})
 			}
 			all = append(all, route)
 		}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -54,11 +55,15 @@ type rule struct {
 // AnyRequest are the matches of a rule without any.
 var AnyRequest = []model.Match{{PathType: model.Prefix, Path: "/"}}
 
+// noAction is the action of the rules that have none: these are most.
+var noAction = &model.Action{}
+
 // Translate translates a rule to an empty one, and returns the problems of references. Without an Action and Backends,
 // the requests are answered with 500. A rule for connections has backendRefs only. A rule that makes this panic is
 // refused.
 func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []Problem {
 	defer contain(to)
+	to.Action = &model.Action{}
 	t.last = rule{Translator: t, Rule: to, from: from, kinds: t.last.kinds[:0]}
 	r := &t.last
 	r.addMatches(from.Matches)
@@ -77,7 +82,10 @@ func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []
 	}
 	r.checkAnswer()
 	if r.lacks || r.Refused != "" {
-		r.Action, r.Backends = model.Action{Refused: r.Refused}, nil
+		r.Action, r.Backends = &model.Action{Refused: r.Refused}, nil
+	}
+	if reflect.ValueOf(to.Action).Elem().IsZero() {
+		to.Action = noAction
 	}
 	return r.unresolved
 }
@@ -86,7 +94,7 @@ func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []
 // are not known, it stands for all requests of its hostnames.
 func contain(to *model.Rule) {
 	if cause := recover(); cause != nil {
-		*to = model.Rule{Matches: to.Matches, Action: model.Action{Refused: model.Panic(cause)}}
+		*to = model.Rule{Matches: to.Matches, Action: &model.Action{Refused: model.Panic(cause)}}
 		if len(to.Matches) == 0 {
 			to.Matches = AnyRequest
 		}

@@ -26,7 +26,7 @@ func hosts(n int) (*model.Gateway, map[string][]render.Certificate) {
 		certificates[name] = []render.Certificate{{Secret: name, Names: []string{host}, KeyType: "ECDSA"}}
 		routes = append(routes, model.Route{
 			Kind: "HTTPRoute", Name: name, Listeners: []string{name}, Hostnames: []string{host},
-			Rules: []model.Rule{{Matches: []model.Match{{PathType: model.Prefix, Path: "/"}}, Backends: []model.Target{{Backend: model.Backend{Service: "one", Port: 80}, Weight: 1}}}},
+			Rules: []model.Rule{{Action: &model.Action{}, Matches: []model.Match{{PathType: model.Prefix, Path: "/"}}, Backends: []model.Target{{Backend: model.Backend{Service: "one", Port: 80}, Weight: 1}}}},
 		})
 	}
 	gateway.Routes = model.Ordered(routes...)

@@ -132,7 +132,7 @@ func (t *translator) redirectToHTTPS() {
 	}
 	for _, hostname := range hostnames {
 		for _, from := range t.redirects {
-			action := model.Action{Redirect: &model.Redirect{Status: from.status, Scheme: "https", Port: t.httpsPort(hostname)}}
+			action := &model.Action{Redirect: &model.Redirect{Status: from.status, Scheme: "https", Port: t.httpsPort(hostname)}}
 			t.routes = append(t.routes, model.Route{
 				Origin: t.origin, Listeners: []string{from.listener}, Hostnames: []string{hostname},
 				Rules: []model.Rule{{Matches: rules.AnyRequest, Action: action}},

@@ -192,8 +192,9 @@ func ListenerFilters(listener, namespace string, from Filters) *model.Action {
 	for i := range to.RateLimits {
 		to.RateLimits[i].Listener = listener
 	}
-	to.Mandatory = from.mandatory()
-	return &to.Action
+	filters := *to.Action
+	filters.Mandatory = from.mandatory()
+	return &filters
 }
 
 func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {

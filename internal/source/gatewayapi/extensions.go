@@ -50,7 +50,7 @@ func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved 
 					"%s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[2]s %[6]s",
 					m.Filter, m.Kind(), r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.Names()[0])
 				rules = slices.Clone(rules)
-				rules[i].Action, rules[i].Backends = model.Action{}, nil
+				rules[i].Action, rules[i].Backends = &model.Action{}, nil
 				break
 			}
 			for _, name := range m.Names() {

@@ -310,9 +310,10 @@ func describePlane(b *strings.Builder, plane *model.Gateway) {
 				}{target.Headers, target.Rewrite}
 				fmt.Fprintf(b, "      to %s weight %d %s\n", target.Backend, target.Weight, plain(changes))
 			}
-			rule.Refused = "" // the status says it
-			if action := plain(rule.Action); action != "{}" {
-				fmt.Fprintf(b, "      %s\n", action)
+			action := *rule.Action
+			action.Refused = "" // the status says it
+			if text := plain(action); text != "{}" {
+				fmt.Fprintf(b, "      %s\n", text)
 			}
 		}
 	}

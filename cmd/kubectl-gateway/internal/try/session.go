@@ -158,7 +158,7 @@ func (o *objects) users() map[string]bool {
 	}
 	for route := range o.gateway.Routes.Values() {
 		for j := range route.Rules {
-			add(&route.Rules[j].Action)
+			add(route.Rules[j].Action)
 		}
 	}
 	return users
