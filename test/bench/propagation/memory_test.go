@@ -43,7 +43,7 @@ func BenchmarkRouteMemory(b *testing.B) {
 	for _, size := range []struct {
 		routes int
 		most   float64
-	}{{3000, 340}, {10000, 760}} {
+	}{{3000, 322}, {10000, 713}} {
 		b.Run(fmt.Sprintf("HTTPRoutes=%d", size.routes), func(b *testing.B) {
 			w := newRoutesWorld(b, own(""), size.routes)
 			for range 20 {
