@@ -156,9 +156,11 @@ func TestHeadersOfAllLengths(t *testing.T) {
 	}
 	g := startGatewayWith(t, rendertest.Parse(t, filtersWorld), func(in *render.Input) {
 		in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-			if rule.Headers = (routing.HeaderChanges{Request: changes}); rule.Index == 1 {
-				rule.Headers = routing.HeaderChanges{Response: changes}
+			action := *rule.Action // other rules have it, too
+			if action.Headers = (routing.HeaderChanges{Request: changes}); rule.Index == 1 {
+				action.Headers = routing.HeaderChanges{Response: changes}
 			}
+			rule.Action = &action
 		})
 	})
 	c := newClient(t, g.ports[80])
