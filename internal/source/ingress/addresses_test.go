@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	appv1 "gateway/api/app/v1"
 )
 
@@ -14,7 +16,7 @@ func rewrites(result *Result) (all []string) {
 		text := ""
 		for _, filter := range rule.extension.Filters {
 			if r := filter.ResponseRewrite; r != nil {
-				text += fmt.Sprint(or(r.Location, appv1.LocationRewrite{}), or(r.CookieDomain, appv1.CookieDomainRewrite{}), or(r.CookiePath, appv1.CookiePathRewrite{}))
+				text += fmt.Sprint(ptr.Deref(r.Location, appv1.LocationRewrite{}), ptr.Deref(r.CookieDomain, appv1.CookieDomainRewrite{}), ptr.Deref(r.CookiePath, appv1.CookiePathRewrite{}))
 			}
 		}
 		all = append(all, text)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -24,7 +25,7 @@ func leadsTo(rule *flat) string {
 	if to.Path != nil {
 		path = *to.Path.ReplaceFullPath
 	}
-	return fmt.Sprintf("%d %s//%s%s%s", *to.StatusCode, or(to.Scheme, ""), or(to.Hostname, ""), port, path)
+	return fmt.Sprintf("%d %s//%s%s%s", *to.StatusCode, ptr.Deref(to.Scheme, ""), ptr.Deref(to.Hostname, ""), port, path)
 }
 
 // TestRedirects has what nginx answers with.
@@ -157,7 +158,7 @@ func TestCredentials(t *testing.T) {
 		text := strings.ReplaceAll("#enable-cors: 'true', "+either(annotations == "", "", "#")+annotations, "#", Prefix)
 		rules := flatten(convertText(t, pathOf(home, "web", "a.test", "/", text)))
 		cors := rules[0].filter(func(f *gatewayv1.HTTPRouteFilter) bool { return f.CORS != nil }).CORS
-		if or(cors.AllowCredentials, false) != want {
+		if ptr.Deref(cors.AllowCredentials, false) != want {
 			t.Errorf("%s: got %+v", annotations, cors)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
 )
@@ -138,7 +139,7 @@ func (s *settings) leadsTo(host, path string) (service types.NamespacedName, por
 				continue
 			}
 			for _, one := range rule.HTTP.Paths {
-				isExact := or(one.PathType, networkingv1.PathTypePrefix) == networkingv1.PathTypeExact
+				isExact := ptr.Deref(one.PathType, networkingv1.PathTypePrefix) == networkingv1.PathTypeExact
 				beginning := strings.TrimSuffix(one.Path, "/")
 				if isExact && one.Path != path || path != beginning && !strings.HasPrefix(path, beginning+"/") || len(one.Path) < longest {
 					continue

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -43,7 +44,7 @@ func TestHSTS(t *testing.T) {
 			for _, rule := range flatten(result) {
 				value := ""
 				for _, filter := range rule.Filters {
-					for _, header := range or(filter.ResponseHeaderModifier, gatewayv1.HTTPHeaderFilter{}).Set {
+					for _, header := range ptr.Deref(filter.ResponseHeaderModifier, gatewayv1.HTTPHeaderFilter{}).Set {
 						if header.Name == hsts {
 							value = header.Value
 						}

@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
@@ -125,7 +126,7 @@ func flatten(result *Result) (all []flat) {
 	for _, route := range objects[*gatewayv1.HTTPRoute](result) {
 		var parents []string
 		for _, ref := range route.Spec.ParentRefs {
-			parents = append(parents, string(or(ref.SectionName, gatewayv1.SectionName(or(ref.Kind, "Gateway")))))
+			parents = append(parents, string(ptr.Deref(ref.SectionName, gatewayv1.SectionName(ptr.Deref(ref.Kind, "Gateway")))))
 		}
 		for _, rule := range route.Spec.Rules {
 			one := flat{HTTPRouteRule: rule, route: objectName(route), parents: parents}

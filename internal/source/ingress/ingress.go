@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -174,7 +175,7 @@ func OpenBy(class *networkingv1.IngressClass) []string {
 
 // ClassOf returns the class that an Ingress names, "" if it names none.
 func ClassOf(ingress *networkingv1.Ingress) string {
-	return cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"])
+	return cmp.Or(ptr.Deref(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"])
 }
 
 // classOf returns the class of an Ingress, the default class if it names none, "" if nobody knows.
@@ -220,14 +221,6 @@ func (t *translator) isController(class string) bool {
 }
 
 func objectName(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
-
-// or returns what a pointer points to, or else another value.
-func or[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
-}
 
 // either returns one of two values, by a condition.
 func either(condition bool, yes, no string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -59,7 +60,7 @@ func TestGuardsOfOtherNamespaces(t *testing.T) {
 	result := convertText(t, pathOf("b", "web", "shop.test", "/", passwords))
 	rule := flatten(result)[0]
 	grants := objects[*gatewayv1.ReferenceGrant](result)
-	if !strings.HasPrefix(rule.route, home+"/") || or(rule.BackendRefs[0].Namespace, "") != "b" || len(grants) != 1 || grants[0].Namespace != "b" {
+	if !strings.HasPrefix(rule.route, home+"/") || ptr.Deref(rule.BackendRefs[0].Namespace, "") != "b" || len(grants) != 1 || grants[0].Namespace != "b" {
 		t.Errorf("got the rule %+v and grants %+v", rule, grants)
 	}
 	if !slices.ContainsFunc(result.Notes, func(n Note) bool {
@@ -69,7 +70,7 @@ func TestGuardsOfOtherNamespaces(t *testing.T) {
 	}
 	result = convertText(t, pathOf("b", "web", "shop.test", "/", Prefix+"auth-url: http://login.c.svc/"))
 	rule, grants = flatten(result)[0], objects[*gatewayv1.ReferenceGrant](result)
-	if !strings.HasPrefix(rule.route, "c/") || or(rule.BackendRefs[0].Namespace, "") != "b" || len(grants) != 1 || grants[0].Spec.From[0].Namespace != "c" {
+	if !strings.HasPrefix(rule.route, "c/") || ptr.Deref(rule.BackendRefs[0].Namespace, "") != "b" || len(grants) != 1 || grants[0].Spec.From[0].Namespace != "c" {
 		t.Errorf("with a Service to ask in another namespace, got the rule %+v and grants %+v", rule, grants)
 	}
 	result = convertText(t, pathOf("b", "web", "shop.test", "/", passwords+", "+Prefix+"auth-url: http://login.b.svc/"))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/utils/ptr"
 )
 
 // rates returns the limits of each rule.
@@ -153,7 +155,7 @@ func TestRates(t *testing.T) {
 		for _, rule := range flatten(result) {
 			for _, filter := range rule.extension.Filters {
 				if limit := filter.BandwidthLimit; limit != nil && limit.Request == nil {
-					got = fmt.Sprint(limit.Response.BytesPerSecond, " from ", or(limit.Response.MinBytes, 0))
+					got = fmt.Sprint(limit.Response.BytesPerSecond, " from ", ptr.Deref(limit.Response.MinBytes, 0))
 				}
 			}
 		}

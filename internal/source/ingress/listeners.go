@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -43,7 +44,7 @@ func ReadGateway(object *gatewayv1.Gateway) MadeGateway {
 func ReadListenerSet(object *gatewayv1.ListenerSet) MadeListenerSet {
 	made := MadeListenerSet{types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, string(object.Spec.ParentRef.Name), nil}
 	for i := range object.Spec.Listeners {
-		made.Hostnames = append(made.Hostnames, string(or(object.Spec.Listeners[i].Hostname, "")))
+		made.Hostnames = append(made.Hostnames, string(ptr.Deref(object.Spec.Listeners[i].Hostname, "")))
 	}
 	return made
 }
@@ -129,8 +130,8 @@ func (s *site) addListeners(h *host) {
 	}
 	all := s.addListenersAt(s.gatewayFor(h.authority), names, like)
 	for _, made := range s.Gateways {
-		isThere := func(name string) bool { return s.places[place{like.namespace, made.Name, name}] != nil }
-		if there := filter(names, isThere); len(there) > 0 && made.isFor(s.authorityKey(h.authority)) {
+		isAbsent := func(name string) bool { return s.places[place{like.namespace, made.Name, name}] == nil }
+		if there := slices.DeleteFunc(slices.Clone(names), isAbsent); len(there) > 0 && made.isFor(s.authorityKey(h.authority)) {
 			if g := s.earlierGateway(made.Name, h.authority); g != nil {
 				all = append(all, s.addListenersAt(g, there, like)...)
 			}
@@ -139,11 +140,6 @@ func (s *site) addListeners(h *host) {
 	if through >= 0 {
 		s.addTLSRoute(h, h.locations[through], all)
 	}
-}
-
-// filter returns the items that meet a condition.
-func filter[T any](all []T, meets func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !meets(one) })
 }
 
 // addListenersAt adds listeners for hostnames to a Gateway, where each one is already, or else in one ListenerSet.

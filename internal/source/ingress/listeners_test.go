@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -45,7 +46,7 @@ func parentsOf(result *Result) map[string]string {
 	all := map[string]string{}
 	for _, route := range objects[*gatewayv1.HTTPRoute](result) {
 		for _, ref := range route.Spec.ParentRefs {
-			all[string(route.Spec.Hostnames[0])] += fmt.Sprintf("%s %s ", or(ref.Kind, "Gateway"), ref.Name)
+			all[string(route.Spec.Hostnames[0])] += fmt.Sprintf("%s %s ", ptr.Deref(ref.Kind, "Gateway"), ref.Name)
 		}
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -207,9 +208,9 @@ const h2c = "give the port of the Service appProtocol: kubernetes.io/h2c"
 func (s *site) addBackend(l *location, service string, number int32) {
 	one := backendSettings{service: types.NamespacedName{Namespace: l.ingress.Namespace, Name: service}, balancing: l.balancing}
 	protocol := ""
-	for _, port := range or(s.Services[one.service], corev1.Service{}).Spec.Ports {
+	for _, port := range ptr.Deref(s.Services[one.service], corev1.Service{}).Spec.Ports {
 		if port.Port == number {
-			one.port, protocol = port.Name, or(port.AppProtocol, "")
+			one.port, protocol = port.Name, ptr.Deref(port.AppProtocol, "")
 		}
 	}
 	switch speaks := model.ProtocolOf(protocol, "HTTPRoute"); {

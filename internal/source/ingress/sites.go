@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -135,7 +136,7 @@ func (s *site) host(name string, settings *settings) *host {
 	h := &host{name: name, guards: hostSettings{}}
 	backend := settings.ingress.Spec.DefaultBackend
 	if backend != nil && len(settings.ingress.Spec.Rules) > 0 || backend == nil && name != "" && settings.redirect != nil {
-		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: or(backend, networkingv1.IngressBackend{})}
+		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: ptr.Deref(backend, networkingv1.IngressBackend{})}
 	}
 	if strings.HasPrefix(name, "*.") {
 		settings.note(settings.name(), "host %s: it stands for names with more labels too, like a.b%s", name, name[1:])
@@ -254,7 +255,7 @@ const externalName = "Service %s: it is of type ExternalName, so requests get 50
 // Service with that number, name or targetPort.
 func (t *translator) portOf(namespace string, service *networkingv1.IngressServiceBackend) int32 {
 	wanted := cmp.Or(service.Port.Name, strconv.Itoa(int(service.Port.Number)))
-	for _, port := range or(t.Services[types.NamespacedName{Namespace: namespace, Name: service.Name}], corev1.Service{}).Spec.Ports {
+	for _, port := range ptr.Deref(t.Services[types.NamespacedName{Namespace: namespace, Name: service.Name}], corev1.Service{}).Spec.Ports {
 		if port.Name == wanted || strconv.Itoa(int(port.Port)) == wanted || port.TargetPort.String() == wanted {
 			return port.Port
 		}
@@ -283,7 +284,7 @@ func (s *site) isBehindClosed(l *location) bool {
 		return false
 	}
 	name := types.NamespacedName{Namespace: l.ingress.Namespace, Name: l.backend.Service.Name}
-	for _, annotation := range keysOf(or(s.Services[name], corev1.Service{}).Annotations) {
+	for _, annotation := range keysOf(ptr.Deref(s.Services[name], corev1.Service{}).Annotations) {
 		if IsController(annotation) && s.mayKeepOut(annotation, s.class) {
 			then := s.close(annotation, Target{"Service", name.Namespace, name.Name})
 			s.note(Subject{"Service", name.Namespace, name.Name}, "annotation %s: %s. %s", annotation, otherController, then)
