@@ -18,10 +18,10 @@ const (
 	// MaxRuleSets is how many ConfigMaps gateway-waf reads: each takes up to some MiB.
 	MaxRuleSets = 16
 
-	// maxRulesSize is the longest file, maxLine the longest directive, and maxRules how many rules a file may have.
+	// MaxRules is how many rules a file may have, maxRulesSize the longest file, and maxLine the longest directive.
+	MaxRules     = 256
 	maxRulesSize = 64 << 10
 	maxLine      = 8 << 10
-	maxRules     = 256
 	// maxRuleID is the highest ID of a user's rule. Those above are for sets of rules.
 	maxRuleID = 99999
 )
@@ -126,8 +126,9 @@ type ruleParser struct {
 	line int
 	// rules, steps and words count rules, steps of regular expressions, and bytes of words that are looked for.
 	rules, steps, words int
-	// isChained says that the next rule belongs to the last one.
-	isChained bool
+	// isChained says that the next rule belongs to the last one, and isApart that the rule looks at something that is
+	// another thing for each rule: a count, or what was matched.
+	isChained, isApart bool
 	// jumps are the markers that skipAfter names and that did not come yet.
 	jumps []Directive
 }
@@ -136,6 +137,7 @@ var (
 	directivePattern = regexp.MustCompile(`^(\S+)\s*(.*)$`)
 	rulePattern      = regexp.MustCompile(`^([^\s"]+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"([^"]*)")?$`)
 	quotedPattern    = regexp.MustCompile(`^"([^"]*)"$`)
+	apartPattern     = regexp.MustCompile(`(?i)&|\bMATCHED_`)
 	markerPattern    = regexp.MustCompile(`^"?([A-Za-z0-9_-]+)"?$`)
 )
 
@@ -191,7 +193,9 @@ func (p *ruleParser) rule(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	p.isApart = apartPattern.MatchString(variables)
 	actions, err := p.actions(parts[3])
+	p.isApart = false
 	return strings.TrimSuffix("SecRule "+variables+` "`+operator+`" `+actions, " "), err
 }
 
@@ -240,6 +244,9 @@ func (p *ruleParser) actions(text string) (string, error) {
 		if known.group != "" && counts[known.group] > known.most {
 			return "", fmt.Errorf("the action %s: a rule may have at most %d of its kind", a.name, known.most)
 		}
+		if a.name == "t" && p.isApart {
+			kept = append(kept, "t:'"+Apart(p.rules)+"'")
+		}
 		if !known.isSilent {
 			kept = append(kept, strings.TrimSuffix(a.name+":'"+a.value+"'", ":''"))
 		}
@@ -248,13 +255,17 @@ func (p *ruleParser) actions(text string) (string, error) {
 	switch {
 	case isStart && counts["id"] == 0:
 		return "", fmt.Errorf("the rule needs an id from 1 to %d", maxRuleID)
-	case p.rules > maxRules:
-		return "", fmt.Errorf("there are more than %d rules", maxRules)
+	case p.rules > MaxRules:
+		return "", fmt.Errorf("there are more than %d rules", MaxRules)
 	case len(kept) == 0:
 		return "", nil
 	}
 	return `"` + strings.Join(kept, ",") + `"`, nil
 }
+
+// Apart is the name of a transformation that changes nothing, and that no other rule of a file has. Coraza remembers
+// what transformations made of a value by their names and the value's, whatever the value was for the rule before.
+func Apart(rule int) string { return fmt.Sprint("apart", rule) }
 
 // parseID returns an ID in a range.
 func parseID(text string, least, most int) (int, error) {

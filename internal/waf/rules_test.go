@@ -19,7 +19,7 @@ func TestParseRules(t *testing.T) {
 		},
 		"a rule on several lines": {
 			"\n" + `  secrule ARGS|!ARGS:note|&REQUEST_COOKIES:a \` + "\n" + `    # a comment` + "\n\n" + `    "!^[a-z]+$" \` + "\r\n" + `    "id:1, phase: 2, t:none, t:'lowercase' , block"` + "\n",
-			`2 SecRule ARGS|!ARGS:note|&REQUEST_COOKIES:a "!@rx ^[a-z]+$" "id:'1',phase:'2',t:'none',t:'lowercase',block"`,
+			`2 SecRule ARGS|!ARGS:note|&REQUEST_COOKIES:a "!@rx ^[a-z]+$" "id:'1',phase:'2',t:'apart0',t:'none',t:'apart0',t:'lowercase',block"`,
 		},
 		"a score": {
 			`SecRule ARGS "a\"b" "id:7,setvar:'tx.inbound_anomaly_score_pl1=+%{tx.critical_anomaly_score}',setvar:tx.a=b"`,

@@ -6,10 +6,15 @@ import (
 	"github.com/corazawaf/coraza/v3/collection"
 	"github.com/corazawaf/coraza/v3/experimental/plugins"
 	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
+
+	"gateway/internal/waf"
 )
 
 func init() {
 	plugins.RegisterOperator("setBodyApart", func(plugintypes.OperatorOptions) (plugintypes.Operator, error) { return bodySetter{}, nil })
+	for rule := range waf.MaxRules {
+		plugins.RegisterTransformation(waf.Apart(rule), func(text string) (string, bool, error) { return text, false, nil })
+	}
 }
 
 // bodySetter is an operator that sets apart the values of the body, and finds nothing. It is for the first rule that
