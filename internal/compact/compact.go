@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// most is how many values are known, so that these do not take more memory than they save, and mostLists how many lists.
+	// most is how many values are known, and mostLists how many lists, so that these do not take more memory than they
+	// save.
 	most      = 4096
 	mostLists = 512
 	// longest is how many bytes a text has that others may have, too, and longestList how many elements a list.
@@ -19,11 +20,12 @@ const (
 )
 
 // known has the values that objects share: texts, pointers to what can be compared, by that, and lists of structs that
-// can be compared, by arrays.
+// can be compared, by arrays. It also has which types these are: to ask each value allocates.
 var known struct {
 	sync.Mutex
 	texts           map[string]string
 	pointers, lists map[any]reflect.Value
+	comparable      map[reflect.Type]bool
 }
 
 // Object makes an object take less memory, which a pointer is to. Nobody changes from now on what it points to, as
@@ -55,7 +57,7 @@ func compact(v reflect.Value) {
 		if v.IsNil() {
 			return
 		}
-		if compact(v.Elem()); v.Elem().Comparable() {
+		if compact(v.Elem()); isComparable(v.Type().Elem()) {
 			v.Set(one(&known.pointers, most, v.Elem().Interface(), reflect.ValueOf(v.Interface())))
 		}
 	case reflect.Slice:
@@ -69,12 +71,33 @@ func compact(v reflect.Value) {
 				compact(v.Index(i))
 			}
 		}
-		if elem := v.Type().Elem(); elem.Kind() == reflect.Struct && elem.Comparable() && v.Len() > 0 && v.Len() <= longestList {
-			if array := v.Convert(reflect.ArrayOf(v.Len(), elem)); array.Comparable() {
-				v.Set(one(&known.lists, mostLists, array.Interface(), reflect.ValueOf(v.Interface())))
-			}
+		if elem := v.Type().Elem(); elem.Kind() == reflect.Struct && v.Len() > 0 && v.Len() <= longestList && isComparable(elem) {
+			array := v.Convert(reflect.ArrayOf(v.Len(), elem))
+			v.Set(one(&known.lists, mostLists, array.Interface(), reflect.ValueOf(v.Interface())))
 		}
 	}
+}
+
+// isComparable reports whether all values of a type can be compared. With an interface, some may not.
+func isComparable(t reflect.Type) bool {
+	is, ok := known.comparable[t]
+	if ok {
+		return is
+	}
+	is = t.Kind() != reflect.Interface && t.Comparable()
+	switch t.Kind() {
+	case reflect.Array:
+		is = is && isComparable(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			is = is && isComparable(t.Field(i).Type)
+		}
+	}
+	if known.comparable == nil {
+		known.comparable = map[reflect.Type]bool{}
+	}
+	known.comparable[t] = is
+	return is
 }
 
 // one returns the value that is known by a key, which is this one from now on if there is none.

@@ -56,3 +56,15 @@ func TestObject(t *testing.T) {
 		before = route
 	}
 }
+
+// TestInterfaces: a list whose elements may have what cannot be compared stays as it is.
+func TestInterfaces(t *testing.T) {
+	type element struct{ Value any }
+	object := struct{ List []element }{[]element{{[]string{"a"}}}}
+	for range 2 {
+		compact.Object(&object)
+	}
+	if got := object.List[0].Value; !reflect.DeepEqual(got, []string{"a"}) {
+		t.Errorf("got %v", got)
+	}
+}
