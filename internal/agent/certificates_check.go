@@ -441,11 +441,5 @@ func newProblem(listener, kind, namespace, name, problem string) appv1.ProxyProb
 }
 
 func listNames(names []string) string {
-	switch {
-	case len(names) == 0:
-		return "no DNS name"
-	case len(names) > maxNamesTold:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesTold], ", "), len(names)-maxNamesTold)
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(model.Some(names, maxNamesTold), "no DNS name")
 }

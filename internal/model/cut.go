@@ -1,6 +1,9 @@
 package model
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // MaxMessage is the most bytes of a message of a condition or an event. Schemas take more of a condition, but people
 // read it in a terminal, and events take 1,024.
@@ -16,4 +19,12 @@ func Cut(text string, size int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:size-len(end)], "") + end
+}
+
+// Some names the first of some names, and how many more there are: a message is read by people.
+func Some(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }

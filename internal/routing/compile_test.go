@@ -230,7 +230,11 @@ func TestCompileProblems(t *testing.T) {
 		},
 		"a route that fits no listener": {
 			`routes: [{name: r, hostnames: ["*.a.io", example.com], rules: [{}]}]`,
-			[]routing.Problem{{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonNoMatchingListenerHostname, Field: "hostnames", Message: `route "r" gets no requests: no listener of its kind takes one of its hostnames`}},
+			[]routing.Problem{{RouteKind: "HTTPRoute", Route: "r", Reason: model.ReasonNoMatchingListenerHostname, Field: "hostnames", Message: `route "r" gets no requests: no listener is for *.a.io, example.com (example: *.example.com, exact: a.io): change its hostnames, or the hostname of a listener`}},
+		},
+		"no listener of its protocol": {
+			`tcpRoutes: [{name: t, rules: [{backendRefs: [{name: a, port: 1}]}]}]`,
+			[]routing.Problem{{RouteKind: "TCPRoute", Route: "t", Reason: model.ReasonNoMatchingListenerHostname, Message: `route "t" gets no requests: no listener is of protocol TCP, or TLS with tls.mode Terminate: add one`}},
 		},
 		"a listener of another protocol": {
 			`tcpRoutes: [{name: t, listeners: [exact], rules: [{backendRefs: [{name: a, port: 1}]}]}]`,

@@ -10,6 +10,9 @@ import (
 	"gateway/internal/rules"
 )
 
+// maxNamed is how many listeners or hostnames a message names.
+const maxNamed = 6
+
 // kind is a kind of routes.
 type kind struct {
 	name string
@@ -83,9 +86,26 @@ func (t *translator) attachToAll(kind kind, route *model.Route) {
 		}
 	}
 	if len(route.Listeners) == 0 {
-		t.problem(model.ReasonNoMatchingListenerHostname, route, "", "hostnames",
-			"route %q gets no requests: no listener of its kind takes one of its hostnames", route.Name)
+		t.noListener(kind, route)
 	}
+}
+
+// noListener notes that no listener takes a route.
+func (t *translator) noListener(kind kind, route *model.Route) {
+	var fitting []string
+	for i := range t.to.Listeners {
+		if listener := &t.to.Listeners[i]; kind.fits(listener) {
+			fitting = append(fitting, listener.Name+": "+cmp.Or(listener.Hostname, "*"))
+		}
+	}
+	if len(fitting) == 0 {
+		t.problem(model.ReasonNoMatchingListenerHostname, route, "", "",
+			"route %q gets no requests: no listener is of protocol %s: add one", route.Name, kind.wanted)
+		return
+	}
+	t.problem(model.ReasonNoMatchingListenerHostname, route, "", "hostnames",
+		"route %q gets no requests: no listener is for %s (%s): change its hostnames, or the hostname of a listener",
+		route.Name, model.Some(route.Hostnames, maxNamed), model.Some(fitting, maxNamed))
 }
 
 func (t *translator) attachToNamed(kind kind, route *model.Route, names []appv1.Name) {

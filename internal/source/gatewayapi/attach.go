@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,9 @@ import (
 
 	"gateway/internal/model"
 )
+
+// maxNamed is how many listeners or hostnames a message names.
+const maxNamed = 6
 
 // attachment is the result of attaching a route to one of its parents.
 type attachment struct {
@@ -109,7 +111,7 @@ func (t *translator) findListeners(a *attachment, r *route) {
 	case len(a.listeners) == 0:
 		const message = "no listener is for %s (%s): change them, or the hostname of a listener"
 		hosts := names(named, func(l *listener) string { return string(l.Name) + ": " + cmp.Or(l.hostname(), "*") })
-		a.accepted.alsoIn("hostnames", gatewayv1.RouteReasonNoMatchingListenerHostname, message, some(r.hostnames), hosts)
+		a.accepted.alsoIn("hostnames", gatewayv1.RouteReasonNoMatchingListenerHostname, message, model.Some(r.hostnames, maxNamed), hosts)
 	}
 }
 
@@ -138,16 +140,7 @@ func names(listeners []*listener, of func(*listener) string) string {
 	for i, l := range listeners {
 		all[i] = of(l)
 	}
-	return some(all)
-}
-
-// some lists the first of some words: a message is read by people.
-func some(all []string) string {
-	const most = 6
-	if more := len(all) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), more)
-	}
-	return strings.Join(all, ", ")
+	return model.Some(all, maxNamed)
 }
 
 // noListener tells that no listener has what a reference names.

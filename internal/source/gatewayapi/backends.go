@@ -1,9 +1,9 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -111,14 +111,7 @@ func portNumbers(service *corev1.Service) string {
 			numbers = append(numbers, fmt.Sprint(port.Port))
 		}
 	}
-	more := len(numbers) - maxListed
-	switch {
-	case len(numbers) == 0:
-		return "none"
-	case more > 0:
-		return fmt.Sprintf("%s and %d more", strings.Join(numbers[:maxListed], ", "), more)
-	}
-	return strings.Join(numbers, ", ")
+	return cmp.Or(model.Some(numbers, maxListed), "none")
 }
 
 // service returns a Service, false if nobody knows about it.

@@ -16,6 +16,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/model"
 )
 
 const (
@@ -68,11 +69,11 @@ func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
 	newer := "Use the plugin of the version that the cluster runs: kubectl gateway version"
 	switch {
 	case len(lacks) > 0 && len(has) > 0:
-		found.Level, found.Says, found.Do = Wrong, fmt.Sprintf("it is of another version: it lacks %s, and has %s", cli.Some(lacks, maxFields), cli.Some(has, maxFields)), applyDefinitions
+		found.Level, found.Says, found.Do = Wrong, fmt.Sprintf("it is of another version: it lacks %s, and has %s", model.Some(lacks, maxFields), model.Some(has, maxFields)), applyDefinitions
 	case len(lacks) > 0:
-		found.Level, found.Says, found.Do = Wrong, "it is older than this plugin: it lacks "+cli.Some(lacks, maxFields), applyDefinitions
+		found.Level, found.Says, found.Do = Wrong, "it is older than this plugin: it lacks "+model.Some(lacks, maxFields), applyDefinitions
 	case len(has) > 0:
-		found.Level, found.Says, found.Do = Warning, "it is newer than this plugin: it has "+cli.Some(has, maxFields), newer
+		found.Level, found.Says, found.Do = Warning, "it is newer than this plugin: it has "+model.Some(has, maxFields), newer
 	case !same:
 		found.Level, found.Says, found.Do = Warning, "it has the fields of this plugin's, with other rules", applyDefinitions
 	}

@@ -199,12 +199,4 @@ func shape(problem, expression string) string {
 	return "must have a form like " + example
 }
 
-// Some names the first of the names, and how many more there are.
-func Some(names []string, most int) string {
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
-
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

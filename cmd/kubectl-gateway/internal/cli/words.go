@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"gateway/cmd/kubectl-gateway/internal/admission"
+	"gateway/internal/model"
 )
 
 // refused returns what the API server would have against an object: an error for each problem, by lines, with what to
@@ -88,7 +89,7 @@ func (d Document) words(p admission.Problem) string {
 			return text + ": put it below spec"
 		}
 		if names := d.fieldOf(parent).Names; len(names) > 0 {
-			return fmt.Sprintf("%s: there are %s", text, Some(names, 12))
+			return fmt.Sprintf("%s: there are %s", text, model.Some(names, 12))
 		}
 		return text
 	case field.ErrorTypeTypeInvalid:
@@ -233,7 +234,7 @@ func (d Document) wrongType(p admission.Problem) string {
 		}
 	case "object":
 		is = "an object"
-		if write = "it with its fields: " + Some(of.Names, 12); isText && slices.Contains(of.Names, "name") {
+		if write = "it with its fields: " + model.Some(of.Names, 12); isText && slices.Contains(of.Names, "name") {
 			write = fmt.Sprintf("{name: %s}", text)
 		} else if len(of.Names) == 0 {
 			write = ""

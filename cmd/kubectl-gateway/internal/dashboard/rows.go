@@ -12,9 +12,9 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/check"
-	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
 	"gateway/cmd/kubectl-gateway/internal/routes"
+	"gateway/internal/model"
 	"gateway/internal/proxypod"
 )
 
@@ -67,7 +67,7 @@ func routeRows(gateway *appv1.Gateway, all []routes.Route) []routeRow {
 			continue
 		}
 		row := routeRow{
-			Kind: route.Kind, Name: route.Namespace + "/" + route.Name, Hostnames: cmp.Or(cli.Some(route.Hostnames, maxNames), "*"),
+			Kind: route.Kind, Name: route.Namespace + "/" + route.Name, Hostnames: cmp.Or(model.Some(route.Hostnames, maxNames), "*"),
 			Programmed: route.Programmed, Problems: route.Problems, Level: check.OK,
 		}
 		if route.Kind == "Gateway" { // no object, but a part of this one

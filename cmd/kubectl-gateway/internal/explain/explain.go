@@ -244,7 +244,7 @@ func hosts(listener *routing.Listener) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return ", but for " + cli.Some(names, maxHosts)
+	return ", but for " + model.Some(names, maxHosts)
 }
 
 // failure is a condition of an entry that a request does not match.

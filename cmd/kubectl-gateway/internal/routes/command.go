@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/model"
 )
 
 const long = `Show the routes of a namespace, a line for each: HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes, Ingresses, and the routes in
@@ -111,7 +112,7 @@ func (c *command) table(routes []Route) *metav1.Table {
 func (r *Route) cells() []any {
 	hosts, gateways := "*", none
 	if len(r.Hostnames) > 0 {
-		hosts = strings.ReplaceAll(cli.Some(r.Hostnames, 3), ", ", ",")
+		hosts = strings.ReplaceAll(model.Some(r.Hostnames, 3), ", ", ",")
 	}
 	if len(r.gateways) > 0 {
 		gateways = strings.Join(r.shownGateways(), ",")

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
 	"gateway/internal/routetrace"
@@ -87,7 +88,7 @@ func (c *command) printUnderWay(all []underWay, prefix string) error {
 	}
 	for i := range all {
 		one := &all[i]
-		rules := strings.ReplaceAll(cmp.Or(cli.Some(one.Rules, maxRules), "-"), ", ", " or ")
+		rules := strings.ReplaceAll(cmp.Or(model.Some(one.Rules, maxRules), "-"), ", ", " or ")
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{
 			fmt.Sprintf("%.1fs", one.Seconds), strings.TrimPrefix(one.Pod, prefix), one.Client, one.text(), rules, one.waitsFor(),
 		}})
