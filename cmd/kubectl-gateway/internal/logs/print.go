@@ -13,8 +13,8 @@ import (
 
 const (
 	stampFormat = "2006-01-02T15:04:05.000Z"
-	// NoServer is what HAProxy logs in place of a server that it did not choose.
-	NoServer = "<NOSRV>"
+	// noServer is what HAProxy logs in place of a server that it did not choose.
+	noServer = "<NOSRV>"
 )
 
 // printer writes lines in columns, or as JSON.
@@ -95,7 +95,7 @@ func route(a *Access) string {
 }
 
 func backend(a *Access) string {
-	if a.Server == NoServer {
+	if a.Server == noServer {
 		return "-"
 	}
 	return a.Backend + "/" + a.Server

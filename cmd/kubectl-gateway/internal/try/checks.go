@@ -143,9 +143,9 @@ func (s *session) dial(ctx context.Context, network, address string) (net.Conn, 
 }
 
 // serviceOf returns the name of the Service that has answered a request, "" if none has: a filter may refuse it after
-// its backend was chosen.
+// its backend was chosen, and an endpoint may not answer.
 func (s *session) serviceOf(access *logs.Access) string {
-	if access.Server == logs.NoServer {
+	if access.MSResponse < 0 {
 		return ""
 	}
 	for name, service := range s.objects.services {

@@ -73,6 +73,7 @@ func TestOnce(t *testing.T) {
 	once("--endpoint", "cart=127.0.0.1:1").Want(t, cli.ExitUsage, "cart:80")
 	once("--endpoint", "card:80=127.0.0.1:1").Want(t, cli.ExitNo, "--endpoint card:80=127.0.0.1:1 has no effect: no rule sends requests to this Service and port\n")
 	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:"+plain+"/cart", "--expect", "503").Want(t, 0)
+	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:"+plain+"/cart", "--expect", "503:cart").Want(t, cli.ExitNo, ": 503, but expected 503:cart")
 }
 
 // TestBackups: the backup of a Service without ready endpoints is answered by the built-in backend, or at the address
@@ -316,8 +317,7 @@ func TestWrongKey(t *testing.T) {
 	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:"+plain+"/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
 }
 
-// TestAbsentPrograms: it is said why the answer is 503, and not that of a Service, where a program of proxy pods would be
-// asked.
+// TestAbsentPrograms: it is said why the answer is 503, and no Service's, where a program of proxy pods would be asked.
 func TestAbsentPrograms(t *testing.T) {
 	t.Parallel()
 	const (
