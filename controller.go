@@ -104,7 +104,7 @@ type Controller struct {
 	endpointSlices, reports, attachments cache.Indexer
 	// informers fill the caches.
 	informers []cache.SharedIndexInformer
-	// synced say that the caches above, and those of the children, have been filled.
+	// synced report that the caches above and the caches of the children have been filled.
 	synced []cache.InformerSynced
 	// working says that Run has begun. Before, nothing is put into the queue: while another process leads, all Gateways
 	// would wait there, and the queue's metrics would count them as work.

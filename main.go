@@ -187,7 +187,7 @@ func operate(
 	}, work)
 }
 
-// filled returns the check that the caches are filled, those of routes included if there is one.
+// filled returns the check that the caches are filled, including the caches of routes if there are any.
 func filled(controller *Controller, routes *gatewayapi.Controller) health.Check {
 	return func(request *http.Request) error {
 		if err := controller.Ready(request); err != nil || routes == nil {

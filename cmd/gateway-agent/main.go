@@ -118,8 +118,7 @@ func appendTo(names *[]string) func(string) error {
 	}
 }
 
-// reachable returns the addresses of a node by which its ports reach a pod: those of the address families that the pod
-// has.
+// reachable returns the addresses of a node by which its ports reach a pod: only address families that the pod has.
 func reachable(node, pod string) []netip.Addr {
 	var reachable []netip.Addr
 	pods := addresses(pod)

@@ -34,8 +34,8 @@ func main() {
 // keys is the program.
 type keys struct {
 	keeper.Keeper
-	// haproxy is where HAProxy is told of certificates. users and relay are where HAProxy connects to, to ask about users
-	// and to reach endpoints; "": it does not.
+	// haproxy is HAProxy's socket for certificates. users and relay are the addresses where HAProxy asks about users and
+	// reaches endpoints; "": HAProxy does not ask.
 	haproxy, users, relay string
 	// server is where Secrets and ConfigMaps are, if kubelet does not mount them.
 	server keystream.Client

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// functions are those of Helm's that the templates call. test/apiserver/release renders them with Helm.
+// functions are the Helm functions that the templates call. test/apiserver/release renders them with Helm.
 var functions = template.FuncMap{
 	"default": func(otherwise, value string) string {
 		if value == "" {
@@ -126,7 +126,7 @@ func TestChartIsInstall(t *testing.T) {
 	}
 }
 
-// TestValues: each value changes what it says.
+// TestValues: each value changes what its comment describes.
 func TestValues(t *testing.T) {
 	dir := makeRelease(t)
 	got := render(t, dir, `

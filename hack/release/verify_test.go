@@ -76,7 +76,7 @@ func TestOneChangedByteIsRefused(t *testing.T) {
 	}
 }
 
-// TestOtherFilesAreRefused: one more, one less, those of somebody else.
+// TestOtherFilesAreRefused: one file more, one less, or somebody else's.
 func TestOtherFilesAreRefused(t *testing.T) {
 	dir, key := signedRelease(t, parametersOfTest)
 	expect := func(key, want string) {

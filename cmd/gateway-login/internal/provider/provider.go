@@ -46,7 +46,7 @@ type Client struct {
 type Tokens struct {
 	// ID is "" if it issued none.
 	ID, Access, Refresh string
-	// Subject and Claims are those of the ID token, and End is when it ends.
+	// Subject and Claims come from the ID token, and End is when it ends.
 	Subject string
 	Claims  map[string]json.RawMessage
 	End     time.Time

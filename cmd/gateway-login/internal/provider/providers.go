@@ -33,7 +33,7 @@ var (
 	errSilent = errors.New("the provider has not answered yet")
 )
 
-// turns are those of the requests that wait for a provider.
+// turns bounds how many requests wait for a provider.
 type turns chan struct{}
 
 // take reports whether there is one left.

@@ -196,7 +196,7 @@ func with(t *testing.T, target string, changes ...string) string {
 	return parsed.Path + "?" + query.Encode()
 }
 
-// session returns that of a browser.
+// session returns the session in the browser's cookie.
 func (b *browser) session() login.Session {
 	b.t.Helper()
 	text, ok := b.keys.Open(login.ForHAProxy, b.settings.SessionBinding(), b.cookies[login.SessionCookie])

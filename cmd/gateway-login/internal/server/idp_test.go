@@ -28,8 +28,8 @@ const (
 // idp is an OpenID provider that programs reach without a network.
 type idp struct {
 	mu sync.Mutex
-	// metadata, claims of ID tokens and tokens change what it says otherwise; nil: it does not say so. status is that of
-	// other answers of the token endpoint, whose body is text then.
+	// metadata, claims and tokens replace members of the provider's metadata, of ID tokens and of the token endpoint's
+	// answers; nil removes a member. The token endpoint answers with status and text if status is set.
 	metadata, claims, tokens map[string]any
 	status                   int
 	text                     string
@@ -43,15 +43,15 @@ type idp struct {
 	// isBasic reports whether the last client was in the header.
 	isBasic bool
 
-	// asked counts questions by path. issued is how often it issued tokens, codes are those for a login, by the code, and
-	// users are those of refresh tokens, which it takes once.
+	// asked counts questions by path. issued counts issued tokens. codes has the parameters of each login by its code,
+	// and users the user of each refresh token, which works once.
 	asked  map[string]int
 	issued int
 	codes  map[string]url.Values
 	users  map[string]string
 }
 
-// signingKey is that of all providers, and foreignKey of none.
+// signingKey signs for all providers, and foreignKey for none.
 var signingKey, foreignKey = sync.OnceValue(newKey), sync.OnceValue(newKey)
 
 func newKey() *ecdsa.PrivateKey {
@@ -189,7 +189,7 @@ func (p *idp) answer(w http.ResponseWriter, r *http.Request) {
 	}, p.tokens)
 }
 
-// accessToken is that of all users.
+// accessToken is the same for all users.
 const accessToken = "access"
 
 // logIn is what a user does there who is sent to it. It returns where the browser goes then.

@@ -27,7 +27,7 @@ const (
 	maxTries = 3
 	// A session is renewed when a quarter of its life is left, or renewTime.
 	renewPart, renewTime = 4, 5 * time.Minute
-	// defaultLife is that of a session of which nobody says when it ends.
+	// defaultLife is how long a session lasts if nobody names its end.
 	defaultLife = 5 * time.Minute
 )
 

@@ -129,7 +129,7 @@ func (s *Server) visit(ctx context.Context, v *visit) (answer, error) {
 	return s.begin(ctx, v)
 }
 
-// provider returns that of a visit.
+// provider returns the provider of a visit.
 func (s *Server) provider(ctx context.Context, v *visit) (*provider.Provider, error) {
 	var authorities []byte
 	if len(v.Authorities) == 0 {

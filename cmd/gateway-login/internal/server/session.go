@@ -27,7 +27,7 @@ func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("the session has %d bytes where a cookie has %d: let the provider issue fewer claims or a smaller token", e.size, maxCookie)
 }
 
-// newSession returns the session for tokens, with its cookies. Without an ID token, the claims are those of the earlier
+// newSession returns the session for tokens, with its cookies. Without an ID token, it keeps the claims of the earlier
 // session.
 func (v *visit) newSession(issued provider.Tokens, earlier login.Session) (session login.Session, cookies []*http.Cookie, err error) {
 	session = login.Session{End: issued.End, Claims: earlier.Claims}
@@ -98,7 +98,7 @@ const (
 	maxRenewals = 4096
 )
 
-// renewals are the renewals in progress, and those of the last minute.
+// renewals are the renewals in progress and of the last minute.
 type renewals struct {
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*renewal

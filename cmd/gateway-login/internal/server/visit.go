@@ -20,7 +20,8 @@ const (
 	maxCookie = 4000
 	// maxTarget is how long a path may be that a browser comes back to.
 	maxTarget = 1500
-	// randomSize is that of random values, in bytes, and nameSize the part of one that names its login, in characters.
+	// randomSize is the length of random values in bytes. nameSize is the length in characters of the part that names its
+	// login.
 	randomSize, nameSize = 16, 8
 )
 
@@ -33,8 +34,8 @@ type visit struct {
 	// host is what the client asked for, with its port unless that is 443. target is path and query, as it sent them.
 	host, target string
 	url          *url.URL
-	// isEncrypted reports whether it came over TLS, isPage whether a browser asks for a page, so that it can be sent
-	// elsewhere, and isFromHere whether no page of another site made the browser do it, as far as it says.
+	// isEncrypted reports whether the request came over TLS. isPage reports whether a browser asks for a page, so that a
+	// redirect helps. isFromHere reports whether no other site caused the request, as far as the browser tells.
 	isEncrypted, isPage, isFromHere bool
 	sealedSession, sealedTokens     string
 	// logins are the cookies of logins that have not ended, by their names.
@@ -84,7 +85,7 @@ func (v *visit) hasHost() bool { return hosts.MatchString(v.host) }
 // origin is what comes before the path, in URLs of the site.
 func (v *visit) origin() string { return "https://" + v.host }
 
-// session returns that of the request. isLive reports whether it is valid now.
+// session returns the session of the request. isLive reports whether it is valid now.
 func (v *visit) session() (session login.Session, isLive bool) {
 	text, ok := v.keys.Open(login.ForHAProxy, v.SessionBinding(), v.sealedSession)
 	if !ok {

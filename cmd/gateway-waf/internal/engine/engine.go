@@ -52,8 +52,8 @@ func unread(own []waf.Directive) *Engine {
 	return e
 }
 
-// New reads the rules, which are in the program, and those of a user. These come before all others that look at
-// requests: they may leave out any, and add to the score.
+// New reads the built-in rules and a user's own ones. The user's rules run before all others that inspect requests:
+// they may disable any of those, and add to the score.
 func New(own ...waf.Directive) (*Engine, error) {
 	e := unread(own)
 	// Most requests are of the first kind. The others are read when they are asked for.

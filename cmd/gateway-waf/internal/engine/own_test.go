@@ -127,7 +127,7 @@ func TestDocumentedRules(t *testing.T) {
 	}
 }
 
-// TestRefusedByCoraza: what only Coraza refuses is told with its line.
+// TestRefusedByCoraza: the problem names the line of a rule that only Coraza refuses.
 func TestRefusedByCoraza(t *testing.T) {
 	own := []waf.Directive{{Line: 3, Text: `SecAction "id:'1',pass"`}, {Line: 5, Text: `SecRule OTHER "@rx a" "id:'2',deny"`}, {Line: 9, Text: `SecAction "id:'3',pass"`}}
 	if _, err := engine.New(own...); err == nil || !strings.HasPrefix(err.Error(), "line 5: ") {

@@ -39,7 +39,7 @@ var filesFor = func() func(kind, bool) *ruleFiles {
 
 // kind is a kind of requests.
 type kind struct {
-	// level is the paranoia level; 0: rules tell at which they are. plain requests are those of isPlain.
+	// level is the paranoia level; 0: each rule checks the level itself. plain is what isPlain reports of the requests.
 	level string
 	plain bool
 }

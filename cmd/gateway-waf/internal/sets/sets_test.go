@@ -18,8 +18,8 @@ func refusing(argument string) string {
 	return fmt.Sprintf(`SecRule ARGS_NAMES "@streq %s" "id:1,phase:2,deny"`, argument)
 }
 
-// TestLook: rules count as soon as kubelet has written them, each ConfigMap's for itself. Bad ones, and those of a
-// ConfigMap that is gone, leave the last good ones in use. Where there were none, nobody can say.
+// TestLook: rules take effect once kubelet has written them, for each ConfigMap separately. Bad rules and deleted
+// ConfigMaps leave the last good rules in use. Without earlier rules, requests cannot be judged.
 func TestLook(t *testing.T) {
 	volume := certtest.NewVolume(t)
 	put := func(file, content string) {

@@ -41,7 +41,7 @@ func Experimental(object *unstructured.Unstructured) []string {
 	return nil
 }
 
-// find returns the fields of a value that a path stands for. The value is that of the field at.
+// find returns the fields of a value that a path stands for. at is the value's own field.
 func find(value any, path, at string) []string {
 	name, rest, isMore := strings.Cut(path, ".")
 	name, isList := strings.CutSuffix(name, "[]")

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write gatewayapi.json instead of comparing with it")
 
-// TestGatewayAPISchemas: the schemas are those of the Gateway API that go.mod names, of its experimental channel, which
-// has all fields that there are.
+// TestGatewayAPISchemas: the schemas come from the experimental channel of the Gateway API that go.mod names. That
+// channel has all fields.
 func TestGatewayAPISchemas(t *testing.T) {
 	schemas := channel(t, "experimental")
 	for _, kind := range slices.Concat(gatewayAPIKinds[gatewayv1.GroupName], gatewayAPIKinds[v1alpha1.GroupName]) {
@@ -123,7 +123,7 @@ func TestExperimental(t *testing.T) {
 	}
 }
 
-// withoutDescriptions removes those of a schema and of all in it.
+// withoutDescriptions removes the descriptions of a schema and of all schemas in it.
 func withoutDescriptions(value reflect.Value) {
 	switch value.Kind() { //nolint:exhaustive // nothing else has schemas in it
 	case reflect.Pointer:

@@ -36,7 +36,8 @@ type command struct {
 	namespace string
 	client    dynamic.Interface
 	mapper    meta.RESTMapper
-	// all counts the objects, applied those that are applied, and changed those of them that are not as before.
+	// all counts the objects, applied the objects applied so far, and changed the applied objects that differ from
+	// before.
 	all, applied, changed int
 }
 

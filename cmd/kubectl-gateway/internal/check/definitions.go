@@ -25,7 +25,7 @@ const (
 	maxFields = 4
 )
 
-// definitions compares the CRDs of the cluster with those of this plugin.
+// definitions compares the CRDs of the cluster with the CRDs of this plugin.
 func definitions(ctx context.Context, clients cli.Clients, _ string) ([]Finding, error) {
 	ours, err := admission.Definitions()
 	if err != nil {
@@ -56,7 +56,7 @@ func definitions(ctx context.Context, clients cli.Clients, _ string) ([]Finding,
 	return findings, nil
 }
 
-// compare says how the CRD of the cluster differs from that of this plugin. Descriptions do not count.
+// compare reports how the cluster's CRD differs from this plugin's. Descriptions do not count.
 func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
 	found := Finding{Level: OK, About: "CRD " + ours.Name, Says: "the same as this plugin has"}
 	for _, condition := range live.Status.Conditions {

@@ -59,7 +59,7 @@ func (o *Options) completeNamespaces(command *cobra.Command, _ []string, prefix 
 	})
 }
 
-// complete proposes those of the names that begin with the prefix; none without a cluster.
+// complete proposes the names that begin with the prefix; none without a cluster.
 func (o *Options) complete(prefix string, list func(clients Clients, namespace string) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	clients, namespace, err := o.Connect()
 	if err != nil {

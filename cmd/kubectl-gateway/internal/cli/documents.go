@@ -150,7 +150,7 @@ var (
 	laterLines = regexp.MustCompile(` line (\d+):`)
 )
 
-// errorf returns what is wrong at the line that the YAML parser names, or else at that of the document.
+// errorf returns an error at the line that the YAML parser names, or else at the document's first line.
 func (p part) errorf(format string, args ...any) error {
 	line, message := p.line, oneLine(fmt.Sprintf(format, args...))
 	if match := yamlLine.FindStringSubmatch(message); match != nil {
@@ -171,7 +171,7 @@ func (p part) json() ([]byte, error) {
 	return yaml.YAMLToJSONStrict(append(bytes.Repeat([]byte("\n"), p.line-1), p.text...))
 }
 
-// documents returns the objects of a document: none if it is empty, those of a List.
+// documents returns the objects of a document: none if it is empty, and the items of a List.
 func (p part) documents() ([]Document, error) {
 	text, err := p.json()
 	if err != nil && bytes.Contains(p.text, []byte("{{")) {

@@ -49,7 +49,7 @@ type Site struct {
 	model *model.Gateway
 	// attached are objects of the Gateway API: the ones that belong to the Gateway, or all of the files.
 	attached gatewayapi.Objects
-	// namespaces are those of the cluster that may have some, by name.
+	// namespaces are the cluster's namespaces that may have such objects, by name.
 	namespaces map[string]appv1.GatewayAttachmentSpec
 
 	// known are the namespaces of which it has all Services and EndpointSlices that there are.
@@ -188,7 +188,7 @@ func (o *Options) Objects(files Files) (documents []Document, namespace string, 
 	return documents, namespace, err
 }
 
-// objects is Objects, and returns what it says.
+// objects is Objects, but returns the warnings instead of printing them.
 func (o *Options) objects(files Files) (documents []Document, replaced []string, namespace string, err error) {
 	if documents, err = files.Read(o.In); err != nil {
 		return nil, nil, "", err

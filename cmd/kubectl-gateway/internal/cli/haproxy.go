@@ -11,8 +11,8 @@ import (
 // haproxyVersion is the version of HAProxy that configurations are for.
 const haproxyVersion = "3.4"
 
-// HAProxy returns the command that runs HAProxy with the arguments: that of this machine, if it is of the version, or
-// else docker with the image, which gets the directory. It ends by a signal, not with ctx.
+// HAProxy returns the command that runs HAProxy with the arguments: this machine's HAProxy if it has the right
+// version, or else docker with the image, which gets the directory. It ends by a signal, not with ctx.
 func HAProxy(ctx context.Context, dir string, arguments ...string) (*exec.Cmd, error) {
 	for _, name := range []string{"haproxy", "/usr/sbin/haproxy", "/usr/local/sbin/haproxy"} {
 		out, err := exec.CommandContext(ctx, name, "-v").Output() //nolint:gosec // HAProxy

@@ -280,8 +280,8 @@ func (o *Options) Against(ctx context.Context, file *Site) (*Site, error) {
 	return edited, nil
 }
 
-// OfFiles returns the problems without those of routes and policies that only the cluster has, where files are compared
-// with it: what others do wrong is theirs.
+// OfFiles returns the problems of the files. Where files are compared with a cluster, it leaves out problems of routes
+// and policies that only the cluster has.
 func (s *Site) OfFiles(problems []model.Problem) []model.Problem {
 	if !s.isEdited {
 		return problems
@@ -295,8 +295,8 @@ func (s *Site) OfFiles(problems []model.Problem) []model.Problem {
 	})
 }
 
-// with returns the objects of the cluster with those of a file, which are in place of those of the same name. What is
-// new is the youngest. parents are the kinds of parents that count, of the Gateways those that the cluster has.
+// with returns the objects of the cluster and of a file; an object of the file replaces the one of its name. New
+// objects are the youngest. parents are the kinds of parents that count; Gateways count if the cluster has them.
 func with(live, file gatewayapi.Objects, parents []string) gatewayapi.Objects {
 	edited := map[gatewayapi.Object]metav1.Object{}
 	youngest := metav1.NewTime(time.Now().Add(24 * time.Hour)) // than any object, with whatever clock the cluster has

@@ -13,8 +13,8 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// Similar returns the name that another one may be meant for: that of the fewest edits, if these are less than half of
-// it, or one that is longer, or shorter, by a word. Letters count alike in both cases, and signs do not count.
+// Similar returns the name that another one may be meant for: the one with the fewest edits, if these are less than
+// half of it, or one that is longer or shorter by a word. Case and punctuation do not count.
 func Similar(name string, names []string) string {
 	letters := strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 	plain := strings.ToLower(letters.Replace(name))

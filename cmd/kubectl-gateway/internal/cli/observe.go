@@ -75,7 +75,7 @@ func (s *Site) Input(table routing.Table) render.Input {
 	return input
 }
 
-// certificates returns those of a listener, none if it is not served.
+// certificates returns the certificates of a listener, none if it is not served.
 func (s *Site) certificates(listener *routing.Listener, usable agent.Usable) []render.Certificate {
 	for _, name := range listener.TLS.ClientCAs {
 		if usable.Authorities[name] == nil {

@@ -103,7 +103,7 @@ func (d Document) problem(field, message string) model.Problem {
 	return model.Problem{Origin: origin, Field: field, Message: message}
 }
 
-// wants returns where an object first refers to a Service, and says that of it.
+// wants returns the message as a problem of the first field that refers to a Service.
 func wants(documents []Document, namespace, name, message string) model.Problem {
 	problem := model.Problem{Message: message}
 	for i := range documents {

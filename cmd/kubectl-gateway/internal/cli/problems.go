@@ -23,8 +23,8 @@ func (s *Site) Compile() (routing.Table, []model.Problem) {
 	return routing.Compile(s.Model(), filters.Problem)
 }
 
-// AttachedProblems returns those of the objects of the Gateway API that belong to the Gateway. What is wrong with a
-// Gateway of our own itself is in its status.
+// AttachedProblems returns the problems of the Gateway API objects that belong to the Gateway. Problems of a Gateway
+// of our own are in its status.
 func (s *Site) AttachedProblems() []model.Problem {
 	_, problems := s.Compile()
 	return slices.DeleteFunc(problems, func(p model.Problem) bool { return p.Origin.Kind == "Gateway" && proxypod.Parent(s.Gateway) == "" })

@@ -55,7 +55,7 @@ func PortForward(ports map[int]http.Handler) http.Handler {
 	})
 }
 
-// forward answers the request of a data stream; without a handler, it says that nobody listens.
+// forward answers the request of a data stream. Without a handler, it reports that nobody listens.
 func forward(data, failure httpstream.Stream, handler http.Handler) {
 	defer data.Close()    //nolint:errcheck // all was written
 	defer failure.Close() //nolint:errcheck // all was written

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds are those of resources that lists of NewServer may have.
+// kinds are the kinds of the resources that NewServer can list.
 var kinds = map[string]string{
 	"httproutes": "HTTPRoute", "grpcroutes": "GRPCRoute", "tlsroutes": "TLSRoute", "tcproutes": "TCPRoute", "gateways": "Gateway", "listenersets": "ListenerSet",
 	"ingresses": "Ingress", "ingressclasses": "IngressClass", "pods": "Pod", "services": "Service", "configmaps": "ConfigMap", "events": "Event", "deployments": "Deployment",

@@ -51,7 +51,7 @@ var specs = map[string]string{
 	"a bad label":                 "metadata: {labels: {a b: c}}\n" + listener + "]}",
 }
 
-// filterSpecs are those of RouteFilters.
+// filterSpecs are specs of RouteFilters.
 var filterSpecs = map[string]string{
 	"both filters":            "spec: {filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}",
 	"stored answers of users": "spec: {filters: [{type: Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}",

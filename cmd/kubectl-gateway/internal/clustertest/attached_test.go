@@ -146,7 +146,7 @@ func TestAttached(t *testing.T) {
 	t.Run("as somebody who may not read them", func(t *testing.T) { asSomebody(t, namespace, shop) })
 }
 
-// asSomebody may read the namespace of the Gateway, and not those of all its routes: nothing is shown with fewer
+// asSomebody may read the namespace of the Gateway, but not all namespaces of its routes: nothing is shown with fewer
 // routes.
 func asSomebody(t *testing.T, namespace, shop string) {
 	t.Helper()

@@ -43,7 +43,7 @@ func TestKilled(t *testing.T) {
 		name    string
 		signal  syscall.Signal
 		answers bool // hold the answer, not the request
-		// applied is how many objects there are afterwards, 0: as many as it says.
+		// applied is how many objects there are afterwards; 0: as many as the command reports.
 		applied int
 	}{
 		{"kill-request", syscall.SIGKILL, false, held},

@@ -7,7 +7,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 )
 
-// TestExplainBackup: explain tells the endpoints of a Service from those of its backup.
+// TestExplainBackup: explain distinguishes the endpoints of a Service from the endpoints of its backup.
 func TestExplainBackup(t *testing.T) {
 	const objects = `
 apiVersion: app.example.com/v1

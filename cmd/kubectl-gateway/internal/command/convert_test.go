@@ -180,7 +180,7 @@ func TestConvertedBehaves(t *testing.T) {
 		t.Run(test.fixture+" "+test.args, func(t *testing.T) {
 			t.Parallel()
 			converted := clitest.Run(t, "", "convert", "-f", input(test.fixture), "-n", "default").Out
-			_, name, _ := strings.Cut(converted, "kind: GatewayConfig\nmetadata:\n  name: ") // that of the first class
+			_, name, _ := strings.Cut(converted, "kind: GatewayConfig\nmetadata:\n  name: ") // the first class's
 			name, _, _ = strings.Cut(name, "\n")
 			args := strings.Fields(test.args)
 			if last := args[len(args)-1]; strings.HasPrefix(last, name+"-") { // another Gateway of the class

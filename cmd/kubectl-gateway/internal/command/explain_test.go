@@ -249,7 +249,7 @@ func claiming(role string) []string {
 	return []string{"-H", "Authorization: Bearer a." + base64.RawURLEncoding.EncodeToString([]byte(`{"realm":{"role":`+role+`}}`)) + ".b"}
 }
 
-// TestExplainShadow: what a filter in shadow would refuse is told, and the request goes on to those that refuse.
+// TestExplainShadow: explain shows what a filter in shadow would refuse, and the request goes on to the next filters.
 func TestExplainShadow(t *testing.T) {
 	file := clitest.WriteFile(t, "shadow.yaml", strings.ReplaceAll(clientsGateway, "maxRequestBytes: 10", "maxRequestBytes: 10\n          shadow: [ClientAddress, JWT]"))
 	run := func(args ...string) clitest.Result {
@@ -262,7 +262,7 @@ func TestExplainShadow(t *testing.T) {
 	run().Want(t, 3, "shadow: would refuse with 403: ", "answer    401: JWT: ")
 }
 
-// TestExplainMandatory: filters that no rule replaces are told with the object that has them, but for exceptions.
+// TestExplainMandatory: explain names the object of each mandatory filter, but for exceptions.
 func TestExplainMandatory(t *testing.T) {
 	const file = `apiVersion: app.example.com/v1
 kind: GatewayConfig

@@ -164,7 +164,7 @@ func TestGatewayConfigs(t *testing.T) {
 		"GatewayConfig infra/closed: spec.", "write ")
 }
 
-// TestRouteFilterExample: the example does what it says.
+// TestRouteFilterExample: explain shows what the example's comments promise.
 func TestRouteFilterExample(t *testing.T) {
 	const file = "../../../../artifacts/gateway-api/route-filter.yaml"
 	for path, want := range map[string]string{"/": "10 requests per minute", "/admin": "ClientAddress: clients from 10.0.0.0/8, fd00::/8, else 403\n", "/admin/": "maxRequestBytes: bodies of up to 1048576 bytes, else 413"} {

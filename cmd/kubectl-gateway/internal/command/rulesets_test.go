@@ -6,7 +6,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 )
 
-// TestCheckRules: bad rules of a WAF are told before they are applied, with their line.
+// TestCheckRules: render --check names the line of a bad WAF rule before it is applied.
 func TestCheckRules(t *testing.T) {
 	t.Parallel()
 	const gateway = `

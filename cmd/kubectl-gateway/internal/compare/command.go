@@ -163,7 +163,7 @@ func (c *command) requests(file string) ([]request, error) {
 	return requests, nil
 }
 
-// roots returns the CA certificates that are trusted; nil: those of this machine.
+// roots returns the trusted CA certificates; nil: this machine's.
 func (c *command) roots() (*x509.CertPool, error) {
 	if c.ca == "" {
 		return nil, nil

@@ -14,8 +14,9 @@ import (
 	"gateway/internal/source/ingress"
 )
 
-// chooseConfiguration chooses the ConfigMap of ingress-nginx's controller: that of --configmap, or the only one that a
-// Deployment names or that has the name of the Helm chart's. Other ConfigMaps of the chart have the same labels.
+// chooseConfiguration chooses the ConfigMap of ingress-nginx's controller: the one of --configmap, or the only one
+// that a Deployment names or that has the name from the Helm chart. Other ConfigMaps of the chart have the same
+// labels.
 func (r *reader) chooseConfiguration() error {
 	candidates, labelled := r.configuring, []string(nil)
 	for name, configMap := range r.ConfigMaps {
@@ -51,8 +52,8 @@ func (r *reader) chooseConfiguration() error {
 	return nil
 }
 
-// isNamedAsChart reports whether a name is one that ingress-nginx's Helm chart and manifests give the controller's
-// ConfigMap: that of the release with these words.
+// isNamedAsChart reports whether ingress-nginx's Helm chart or manifests name the controller's ConfigMap like that,
+// for a release with these words in its name.
 func isNamedAsChart(name string) bool {
 	return strings.Contains(name, "ingress-nginx") && strings.HasSuffix(name, "-controller")
 }

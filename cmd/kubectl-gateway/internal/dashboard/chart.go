@@ -11,7 +11,7 @@ const chartWidth, chartHeight, barWidth = 600.0, 80.0, 600.0
 
 // chart is the request rate of the last minutes, as points of an SVG.
 type chart struct {
-	// Line are the points of the rate, Area those of what is below it; "" if there are fewer than two.
+	// Line are the points of the rate, and Area the points around the area below it; "" if there are fewer than two.
 	Line, Area string
 	// Highest is the highest rate.
 	Highest string
@@ -41,7 +41,7 @@ type share struct {
 	X, Width       string
 }
 
-// shares are those of the classes that there are.
+// shares returns the shares of all classes with answers.
 func shares(answers map[string]float64) []share {
 	sum := 0.0
 	for _, value := range answers {

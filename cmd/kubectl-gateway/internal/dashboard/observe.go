@@ -35,7 +35,8 @@ type snapshot struct {
 	gateways []appv1.Gateway
 	// proxies are by their Gateway.
 	proxies map[types.NamespacedName][]proxy
-	// routes are those of the namespace and of others with routes for its Gateways. unread says which could not be read.
+	// routes are the routes of the namespace and of others with routes for its Gateways. unread names namespaces whose
+	// routes could not be read.
 	routes []routes.Route
 	unread []string
 }
@@ -45,7 +46,8 @@ type proxy struct {
 	pod types.NamespacedName
 	// failure says why it could not be asked; "" if it was.
 	failure string
-	// config is what it says it runs, and answers are those so far, by the class of the status; nil without an answer.
+	// config is the configuration that it runs. answers counts its answers so far by the class of the status. Both are
+	// nil if it does not answer.
 	config  *proxyconfig.Config
 	answers map[string]float64
 }
@@ -75,7 +77,7 @@ func observe(ctx context.Context, clients cli.Clients, namespace string) (*snaps
 	return seen, nil
 }
 
-// maxNamespaces is of how many namespaces the routes are listed for each: with more, those of all are listed at once.
+// maxNamespaces bounds how many namespaces are listed one by one: with more, the routes of all are listed at once.
 const maxNamespaces = 20
 
 // addRoutes reads the routes of a namespace, and of the others that GatewayAttachments in it are for.

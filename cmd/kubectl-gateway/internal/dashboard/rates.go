@@ -63,7 +63,8 @@ func perSecond(before, now map[string]float64, seconds float64) map[string]float
 	return all
 }
 
-// increase is that of a counter, which may have begun anew, as those of servers that were removed and came back.
+// increase returns the increase of a counter. The counter may have begun anew, as when a server is removed and comes
+// back.
 func increase(before, now float64) float64 {
 	if now < before {
 		return now

@@ -79,9 +79,8 @@ func refusals(site *cli.Site, rule *routing.Rule, r request) []refusal {
 	return all
 }
 
-// facts are what an Authorization would know of a request. The claims are those of the token in the header
-// Authorization, and the name is that of the user there, whether or not they are valid: otherwise, another filter
-// refuses the request.
+// facts are what an Authorization would know of a request. Claims and user name come from the header Authorization,
+// whether or not they are valid: another filter refuses invalid ones.
 func (r request) facts(rule *routing.Rule) filters.Facts {
 	path, _ := routing.CanonicalPath(r.Path)
 	facts := filters.Facts{
@@ -200,7 +199,7 @@ func hasSession(r request) bool {
 	return hasOne(r, model.CredentialPlaces{{In: model.InCookie, Name: login.SessionCookie}})
 }
 
-// asksForPage reports whether a request is that of a browser for a page, as gateway-login sees it.
+// asksForPage reports whether a browser asks for a page, by the same rules as gateway-login.
 func asksForPage(r request) bool {
 	mode := strings.Join(r.Header["sec-fetch-mode"], ",")
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (mode == "" || mode == "navigate") && r.Header["x-requested-with"] == nil &&

@@ -74,8 +74,8 @@ func (c *command) table(rows []item, now time.Time) *metav1.Table {
 	return table
 }
 
-// attached returns how many routes a Gateway has, with those of the Gateway API that belong to it, and what is wrong
-// with the latter.
+// attached returns how many routes a Gateway has, including attached routes of the Gateway API, and the problems of
+// the latter.
 func (c *command) attached(ctx context.Context, gateway *appv1.Gateway) (routes *int64, problems []string, err error) {
 	count := int64(len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes))
 	site, err := c.clients.Attached(ctx, gateway)
@@ -116,7 +116,7 @@ func newItem(gateway *appv1.Gateway, routes *int64, problems []string) item {
 	return row
 }
 
-// cells are those of a table, with a problem that is cut if it is long.
+// cells returns the cells of a row. isCut shortens a long problem.
 func (i item) cells(isCut bool, now time.Time) []any {
 	address, routes, problem := i.Address, any("<unknown>"), strings.Join(i.Problems, "; ")
 	switch {

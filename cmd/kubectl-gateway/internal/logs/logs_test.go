@@ -85,7 +85,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestShadow: what a filter in shadow would have answered is told, and found by its type.
+// TestShadow: logs shows what a filter in shadow would have answered, and finds it by the filter's type.
 func TestShadow(t *testing.T) {
 	line := strings.Replace(accessLine, `"filter":"JWT","server":"<NOSRV>","termination":"PR"`, `"filter":"-","shadow":{"RateLimit":429,"JWT":401},"server":"s","termination":"--"`, 1)
 	if out := printed(t, false, line); !strings.Contains(out, "(shadow: JWT 401) (shadow: RateLimit 429)\n") {

@@ -55,7 +55,7 @@ type reader struct {
 	isRead bool
 }
 
-// resources are those of routes that are objects.
+// resources are the kinds of routes that are objects, with their resources.
 var resources = []struct{ kind, resource string }{{"HTTPRoute", "httproutes"}, {"GRPCRoute", "grpcroutes"}, {"TLSRoute", "tlsroutes"}, {"TCPRoute", "tcproutes"}}
 
 // Read returns the routes of a namespace, "" for all, by namespace, kind and name, and the resources that the user may

@@ -27,7 +27,7 @@ const (
 	pollInterval, nextInterval = 250 * time.Millisecond, time.Second
 )
 
-// routeKinds are those of routes that may be asked about, by what the command line calls them.
+// routeKinds are the kinds of routes that may be asked about, by their names on the command line.
 var routeKinds = map[string]string{"httproute": "HTTPRoute", "httproutes": "HTTPRoute", "grpcroute": "GRPCRoute", "grpcroutes": "GRPCRoute"}
 
 // showOfRoute prints the requests of a route that are under way, or the next ones. It asks by an annotation, and the

@@ -72,8 +72,8 @@ func newOptions(namespace string) *cli.Options {
 	return options
 }
 
-// asObjects returns a file with the objects of an input that an API server admits. The renderer's inputs are a
-// Gateway's spec alone, and those of the Gateway API have no apiVersion.
+// asObjects returns a file with the objects of an input that an API server admits. The renderer's inputs are only the
+// spec of a Gateway, and its Gateway API objects have no apiVersion.
 func asObjects(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path) //nolint:gosec // of the project

@@ -46,7 +46,7 @@ func (p pairs) complete(o *objects) error {
 	return nil
 }
 
-// namesOf are the names that a certificate of a listener is for: its hostname, or else those of its routes.
+// namesOf returns the names for a listener's certificate: its hostname, or else the hostnames of its routes.
 func (o *objects) namesOf(listener *model.Listener) []string {
 	if listener.Hostname != "" {
 		return []string{listener.Hostname}

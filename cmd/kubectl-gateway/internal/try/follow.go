@@ -55,7 +55,7 @@ func (s *session) tell(o *objects) {
 	s.WarnOfIdle()
 }
 
-// url returns a URL for a listener, with its hostname or that of its first route.
+// url returns a URL for a listener, with its hostname or the one of its first route.
 func (o *objects) url(listener *model.Listener) string {
 	if listener.Protocol == model.ProtocolTCP || listener.Protocol == model.ProtocolTLS {
 		return fmt.Sprintf("127.0.0.1:%d (%s)", listener.Port, listener.Protocol)

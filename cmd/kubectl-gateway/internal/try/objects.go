@@ -39,12 +39,12 @@ type objects struct {
 	// helpers are the programs of proxy pods that rules need, and absent tells of those that are not built.
 	helpers []helper
 	absent  []string
-	// services and slices are those of the files, and others where the files have none, by name.
+	// services and slices come from the files, or are made up where the files have none, by name.
 	services map[types.NamespacedName]*corev1.Service
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice
 	// builtIn are the Service ports that the built-in backend stands for.
 	builtIn []builtIn
-	// secrets are the certificates and keys, and configMaps those of CAs, by name and file.
+	// secrets are certificates and keys, and configMaps are CA certificates, by name and file.
 	secrets, configMaps map[string]map[string][]byte
 }
 

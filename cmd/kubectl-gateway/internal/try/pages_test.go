@@ -95,7 +95,7 @@ func userPages(t *testing.T) []string {
 	return all
 }
 
-// blocksOf are those of a page that have objects which the plugin reads.
+// blocksOf returns the blocks of a page with objects that the plugin reads.
 func blocksOf(t *testing.T, page string) []*block {
 	t.Helper()
 	text, err := os.ReadFile(page) //nolint:gosec // of the project

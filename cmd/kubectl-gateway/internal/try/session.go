@@ -338,7 +338,7 @@ func (s *session) stop() {
 	}
 }
 
-// pause waits for a moment. The error is that of ctx.
+// pause waits for a moment. The error comes from ctx.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -24,8 +24,8 @@ spec:
   routes: [{name: shop, rules: [{backendRefs: [{name: web, port: 80}]}]}]
 `
 
-// TestTraces: the collector of OpenTelemetry takes the spans of a request, and a backend that uses its SDK continues
-// the trace: its span is in that of the proxy about it, which is in the one of the request, which is in the client's.
+// TestTraces: an OpenTelemetry collector takes the spans of a request, and a backend with the SDK continues the trace.
+// The spans are nested: the backend's, the proxy's about the backend, the request's, the client's.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	plain, collector, backend := freePort(t), "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)

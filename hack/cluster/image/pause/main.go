@@ -1,7 +1,6 @@
-// Program pause is the first process of every pod of the local cluster: it keeps
-// the pod's namespaces alive and does nothing until it is told to stop. In a pod
-// whose containers share their process namespace it inherits orphans, and reaps
-// them.
+// Program pause is the first process of every pod of the local cluster: it keeps the pod's namespaces alive and does
+// nothing until it gets a signal to stop. In a pod whose containers share their process namespace it inherits orphans,
+// and reaps them.
 package main
 
 import (
