@@ -93,7 +93,7 @@ func (w *watcher) bundle(name string) (content, problem string, known bool) {
 		w.bundles = w.watchOf(resourceBundles, "", "")
 	}
 	switch of := w.bundles; {
-	case of.isListed: // what was seen last counts, as that of other resources
+	case of.isListed: // as with other resources, the last seen state counts
 	case of.isMissing:
 		return "", "the API server has no " + kindBundle + "s of certificates.k8s.io/v1", true
 	case of.refusals >= manyRefusals:

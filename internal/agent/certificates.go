@@ -192,8 +192,8 @@ func (r *mountReader) await(lacks bool) {
 	}
 }
 
-// readConfigMaps reads ConfigMaps if they may have changed, and reports whether they have. Those that are told are read
-// in any case. Key sets that cannot be read keep their earlier keys.
+// readConfigMaps reads ConfigMaps if they may have changed, and reports whether they have. told makes it read them in
+// any case. Key sets that cannot be read keep their earlier keys.
 func (r *mountReader) readConfigMaps(names []string, told bool) (isNew bool) {
 	version := r.link()
 	if !told && version != "" && version == r.version {

@@ -105,8 +105,8 @@ func TestMountReader(t *testing.T) {
 	}
 }
 
-// TestMountReaderOfAKeyServer: what gateway-keys has not been told of is unknown, and so it says of each ConfigMap when
-// it is another one.
+// TestMountReaderOfAKeyServer: objects that gateway-keys has not received are unknown. Its inventory has a version of
+// each ConfigMap, so that changes are seen.
 func TestMountReaderOfAKeyServer(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	shown, authorities := newShown(t), certtest.NewVolume(t)
@@ -146,7 +146,7 @@ func TestMountReaderOfAKeyServer(t *testing.T) {
 	}
 }
 
-// What is wrong with what a Secret holds now is told beside what it held before, or in its place.
+// A problem of a Secret's newest content is reported beside the usable earlier content, or in its place.
 func TestMountReaderOfWhatTheKeeperWrites(t *testing.T) {
 	one, shown := inventory.Describe(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}).Leaf), newShown(t)
 	shown.put(map[string]*inventory.Entry{

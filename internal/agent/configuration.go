@@ -58,7 +58,7 @@ func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
 
 // version identifies a configuration, without its endpoints.
 type version struct {
-	// uid is that of the object of the kind Gateway. Another one of its name has generations of its own.
+	// uid is the UID of the object of kind Gateway. Another object of its name has generations of its own.
 	uid types.UID
 	// hash is of the content: it is the same in all proxies that run the same.
 	hash string
@@ -66,7 +66,7 @@ type version struct {
 	// from others.
 	origins []model.Origin
 	routes  tree.Map[*model.Route]
-	// versions are those of the objects of the Gateway API among them.
+	// versions are the resourceVersions of the Gateway API objects in it.
 	versions Versions
 }
 

@@ -13,7 +13,7 @@ type action struct {
 	target configuration
 	// fallback says that target is not what is wanted: that is refused, or has to wait.
 	fallback bool
-	// plan is what HAProxy is told, if that is the kind.
+	// plan is the change for the running HAProxy, if kind is actionTell or actionTellFirst.
 	plan plan.Plan
 	// reason is why HAProxy is reloaded, if that is the kind.
 	reason string
@@ -33,11 +33,11 @@ const (
 	actionNone
 	// actionWrite: the target goes to the disk, for HAProxy to start on.
 	actionWrite
-	// actionTell: it goes to the disk, and HAProxy is told the difference: a restart of a worker that has just started
-	// would not be seen.
+	// actionTell: the target goes to the disk, then HAProxy gets the difference. A worker that has just started could
+	// restart unseen.
 	actionTell
-	// actionTellFirst: HAProxy is told the difference, and the disk has the target a moment later: to write thousands of
-	// routes takes longer than to tell HAProxy about one.
+	// actionTellFirst: HAProxy gets the difference, and the disk gets the target a moment later. Writing thousands of
+	// routes takes longer than changing one in HAProxy.
 	actionTellFirst
 	// actionReload: it goes to the disk, and HAProxy loads it from there.
 	actionReload

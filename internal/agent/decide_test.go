@@ -176,7 +176,7 @@ func TestARestartedWorkerRunsWhatIsOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatStartsBeforeTheDiskHasAll is told of it again, and does not pass for one that runs it.
+// TestAWorkerThatStartsBeforeTheDiskHasAll gets the difference again, and does not count as running the target.
 func TestAWorkerThatStartsBeforeTheDiskHasAll(t *testing.T) {
 	s, newest, now := newState(), newConfig("a", 1, 2), time.Unix(200, 0)
 	s.disk.written, s.disk.due = s.disk.configuration, now

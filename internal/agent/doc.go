@@ -2,13 +2,13 @@
 // endpoints of its Services, and reports the live version.
 //
 // In: objects and endpoints from a Source (source.go; watch.go has that of an API server), certificates without their
-// keys, and what the running HAProxy says of itself. Out: files, commands on HAProxy's sockets, this pod's
-// GatewayProxy, and health and metrics over HTTP.
+// keys, and the state of the running HAProxy. Out: files, commands on HAProxy's sockets, this pod's GatewayProxy, and
+// health and metrics over HTTP.
 //
 // One goroutine, the loop, owns everything about HAProxy. A pass of it
 //
 //   - observes (observe.go): inputs are what was observed, a configuration is what they compile to (configuration.go),
-//   - decides (decide.go): from the configuration that is wanted and the state, what is known of HAProxy (state.go), to
+//   - decides (decide.go): from the wanted configuration and the known state of HAProxy (state.go) to
 //     an action,
 //   - acts (act.go): on the disk (store.go) and on HAProxy,
 //   - reports what runs (report.go, probes.go, proxyconfig.go).

@@ -153,8 +153,8 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAHAProxyThatIsToldToEndIsNotReloaded: it would forget that. Here it is told while the agent prepares what it is
-// to load.
+// TestAHAProxyThatIsToldToEndIsNotReloaded: a reload would make HAProxy forget the signal. Here the signal comes while
+// the agent prepares a reload.
 func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	t.Parallel()
 	r := newPassRig(t, 1)

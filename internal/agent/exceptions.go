@@ -19,7 +19,7 @@ const (
 	mostExceptionBytes = 12 << 10
 )
 
-// keyTypes are those of all certificates. hasWildcard says that one is for a wildcard.
+// keyTypes are the key types of all certificates. hasWildcard reports whether one is for a wildcard.
 type keyTypes struct {
 	types       map[string]bool
 	hasWildcard bool
@@ -50,8 +50,8 @@ type keyAt struct {
 // excepted counts what the line of a wildcard excepts.
 type excepted struct{ names, bytes int }
 
-// limitExceptions leaves out the certificates of names that are too many for the lines of their wildcards: those of the
-// youngest listeners, so that no other one takes a certificate from a listener that has it.
+// limitExceptions leaves out certificates whose names are too many for the lines of their wildcards. It begins with
+// the youngest listeners, so that a new listener takes no certificate from an older one.
 func (c *collector) limitExceptions(table *routing.Table) {
 	for _, found := range c.certificates {
 		c.keys.add(found)

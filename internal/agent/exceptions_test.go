@@ -10,9 +10,10 @@ import (
 	"gateway/internal/routing"
 )
 
-// TestNamesBelowAWildcardOfAnotherType: of 2,000 RSA certificates for names below an ECDSA wildcard, as many are served
-// as HAProxy can read exceptions of the wildcard's line. The others are named, and the wildcard goes on. Names with an
-// ECDSA certificate, too, do not count, nor do those of other ports. The oldest is served, whatever its name.
+// TestNamesBelowAWildcardOfAnotherType: an ECDSA wildcard has 2,000 RSA certificates for names below it. As many are
+// served as HAProxy can read exceptions in the wildcard's line. The others are reported, and the wildcard goes on.
+// Names that have an ECDSA certificate too, and names of other ports, do not count. The oldest is served, whatever its
+// name.
 func TestNamesBelowAWildcardOfAnotherType(t *testing.T) {
 	c := collector{material: material{certificates: map[string][]render.Certificate{}}}
 	table := routing.Table{}

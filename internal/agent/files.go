@@ -20,7 +20,7 @@ type Files = map[string]map[string][]byte
 
 // Usable has the certificates, CAs and key sets of a table that the proxies can use.
 type Usable struct {
-	// Certificates are those of each HTTPS listener, Authorities those of each ConfigMap.
+	// Certificates are by HTTPS listener, Authorities by ConfigMap.
 	Certificates map[string][]render.Certificate
 	Authorities  map[string][]byte
 	// BackendCertificate reports whether that for backends can be used.

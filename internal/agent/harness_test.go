@@ -145,7 +145,7 @@ func (r *rig) eventually(what string, check func() error) {
 	}
 }
 
-// spec is that of a Gateway whose routes send /SERVICE to each of the services, and everything else to the first.
+// spec returns a spec whose routes send /SERVICE to each of the services, and everything else to the first.
 func (r *rig) spec(services ...string) appv1.GatewaySpec {
 	spec := appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: r.port, Protocol: appv1.ProtocolHTTP}}}
 	weight := int32(1) // the API server's default
@@ -280,7 +280,7 @@ func (r *rig) expectBody(path, want string) {
 	})
 }
 
-// awaitOldWorker waits until HAProxy is told changes before they are on the disk.
+// awaitOldWorker waits until HAProxy gets changes before they are on the disk.
 func (r *rig) awaitOldWorker() {
 	r.t.Helper()
 	r.eventually("a restart of the worker would be seen", func() error {

@@ -11,8 +11,8 @@ import (
 	"gateway/internal/certtest"
 )
 
-// TestSecretsOfAKeyServer: a listener with a Secret that is new to the pod needs no reload and no new pod. What the
-// server takes back is gone within 2 s, and what it says nothing of stays, also while it is away.
+// TestSecretsOfAKeyServer: a listener with a Secret that is new to the pod needs no reload and no new pod. A Secret
+// that the server takes back is gone within 2 s. Others stay, also while the server is away.
 func TestSecretsOfAKeyServer(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t)

@@ -83,8 +83,9 @@ var filterRequests = metrics.NewDesc(
 	[]string{"route_namespace", "route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
 )
 
-// A request that a filter in shadow let through counts as allowed, too, or as denied by another filter. So those that
-// it would have refused are a metric of their own: the sum of the other one stays that of all requests.
+// A request that a filter in shadow let through counts as allowed, too, or as denied by another filter. Requests that
+// the shadow filter would have refused have a metric of their own, so that the other metric still adds up to all
+// requests.
 var filterShadowRequests = metrics.NewDesc(
 	"gateway_filter_shadow_requests_total",
 	"Requests that filters in shadow let through, by the result that they would have had: denied or failed. HAProxy counts from 0 after a reload.",

@@ -115,8 +115,8 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 
 // inputs are the observed state of everything except HAProxy.
 type inputs struct {
-	// uid, origins and routes are from the objects; there are none before the first was seen. versions are those of
-	// the objects of the Gateway API among them.
+	// uid, origins and routes come from the objects; they are empty before the first was seen. versions are the
+	// resourceVersions of the Gateway API objects among them.
 	uid      types.UID
 	origins  []model.Origin
 	routes   tree.Map[*model.Route]

@@ -11,8 +11,8 @@ import (
 	"gateway/internal/unixsocket"
 )
 
-// serveHAProxy accepts the connections of HAProxy: those to its peers, and those with what it writes about requests, to
-// be measured, about sampled ones, and about those of watched routes.
+// serveHAProxy accepts HAProxy's connections: to its peers, and with log lines of all requests for metrics, of sampled
+// requests for traces, and of watched routes.
 func (a *Agent) serveHAProxy(ctx context.Context) error {
 	all := map[string]func(context.Context, net.Listener){
 		a.options.Paths.PodsSocket(): a.relay.Serve, a.options.Paths.RequestsSocket(): requests.Serve, a.options.Paths.TracesSocket(): a.tracer.Serve,

@@ -102,7 +102,7 @@ func (p *probes) alive(now time.Time) error {
 	return nil
 }
 
-// stop notes that the pod was told to stop, and until when it says that it serves.
+// stop notes that the pod is stopping, and until when it stays ready.
 func (p *probes) stop(leaves time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

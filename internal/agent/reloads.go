@@ -34,7 +34,7 @@ type reloadBudget struct {
 	// owner is the namespace of the Gateway, which has no bound.
 	owner string
 	clock clock.PassiveClock
-	// limits are those of namespaces that have caused reloads lately.
+	// limits are the budgets of namespaces that have caused reloads lately.
 	limits map[string]*rate.Limiter
 	// suspects are namespaces of which one has caused a reload, and until when they are taken in by themselves.
 	suspects map[string]time.Time
@@ -90,8 +90,8 @@ func (b *reloadBudget) take(namespace string) bool {
 	return true
 }
 
-// charge charges the namespace whose changes were taken in for a reload that is due because of them. loadHash is that
-// of what is to be loaded; "": none is due.
+// charge charges the namespaces whose changes were taken in for the reload that they need. loadHash identifies the
+// configuration to be loaded; "": no reload is due.
 func (b *reloadBudget) charge(loadHash string) {
 	isNew := loadHash != "" && loadHash != b.charged
 	b.charged = loadHash

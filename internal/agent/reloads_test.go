@@ -358,7 +358,8 @@ func tableOf(t *testing.T, team string) routing.Table {
 	return table
 }
 
-// TestAttachmentsAreNoWayAround: what an agent is told of a namespace changes at once, and its edits wait all the same.
+// TestAttachmentsAreNoWayAround: a namespace's GatewayAttachment changes at once for the agent, and the namespace's
+// edits still wait.
 func TestAttachmentsAreNoWayAround(t *testing.T) {
 	t.Parallel()
 	r := newSharedRig(t)

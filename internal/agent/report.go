@@ -106,8 +106,8 @@ func newReporter(options Options, clock clock.WithTicker, confirm func(uid types
 	return r
 }
 
-// set replaces the report. edits are those of the Versions in it, and isEndpoint reports whether the pod is an endpoint
-// of the Gateway's Service. It never blocks.
+// set replaces the report. edits counts the edits that its Versions include, and isEndpoint reports whether the pod is
+// an endpoint of the Gateway's Service. It never blocks.
 func (r *reporter) set(wanted appv1.GatewayProxyStatus, edits int64, isEndpoint bool) {
 	wanted.Gateway.Name, wanted.Addresses = r.gateway, r.addresses
 	all := len(wanted.Problems)

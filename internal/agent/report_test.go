@@ -160,8 +160,8 @@ func TestReportsAreSpacedOut(t *testing.T) {
 	r.expectTries(reportBurst + 1)
 }
 
-// TestVersionsAloneAreNoReport: nobody waits for those of a status write. The next report has them, at the latest after
-// a minute.
+// TestVersionsAloneAreNoReport: nobody waits for the resourceVersion of a status write. The next report has it, at the
+// latest after a minute.
 func TestVersionsAloneAreNoReport(t *testing.T) {
 	r := newReporting(t, never)
 	upTo := func(version string) appv1.GatewayProxyStatus {

@@ -218,7 +218,7 @@ func oldEnough(all []routetrace.Request, seconds int32, now time.Time) (first []
 	return first, more
 }
 
-// answerTo is what a route is told.
+// answerTo is an answer to the question of a route.
 type answerTo struct {
 	routetrace.Answer
 	route    tracedRoute
@@ -254,8 +254,8 @@ func (t *routeTraces) next(now time.Time) (table *routing.Table, answers []answe
 	return t.table, answers
 }
 
-// watchRoutes has HAProxy watch the routes with questions for the next requests. It is told each time: it forgets that
-// with a reload. Where it watches none, and is to watch none, it is not told.
+// watchRoutes makes HAProxy watch the routes with questions for the next requests. HAProxy forgets them with a reload,
+// so it gets them each time, unless it watches none and is to watch none.
 func (t *routeTraces) watchRoutes(ctx context.Context, now time.Time) {
 	t.mu.Lock()
 	var routes []ir.MapEntry

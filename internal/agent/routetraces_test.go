@@ -189,8 +189,8 @@ func logLine(route, path, backend string) []byte {
 	return fmt.Appendf(nil, `{"client":"192.0.2.1","host":"a.example.com","path":%q,"route":%q,"backend":%q,"server":"10.0.0.1_8080"}`, path, route, backend)
 }
 
-// TestNextRequestsOfRoutes: HAProxy watches a route while somebody waits for its next requests, and no longer. The
-// namespace is told those that are wanted, and nobody is told of others'.
+// TestNextRequestsOfRoutes: HAProxy watches a route only while somebody waits for its next requests. The answers have
+// the wanted requests, and no others.
 func TestNextRequestsOfRoutes(t *testing.T) {
 	r := newTracesRig(t)
 	r.update(r.newTable())

@@ -30,10 +30,10 @@ type Source struct {
 type Changes struct {
 	// Gateway is what the objects ask for by now; nil if that is as it was.
 	Gateway *model.Gateway
-	// UID is that of the object of the kind Gateway, if Gateway is set: another one of its name has generations of its
+	// UID is the UID of the object of kind Gateway, if Gateway is set. Another object of its name has generations of its
 	// own.
 	UID types.UID
-	// Versions are those of the objects of the Gateway API among these, and all that came before.
+	// Versions are the resourceVersions of the Gateway API objects in this and all earlier changes.
 	Versions Versions
 	// Services are those that changed, or whose EndpointSlices did. Bundles says that ClusterTrustBundles changed.
 	Services []types.NamespacedName

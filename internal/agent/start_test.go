@@ -40,9 +40,8 @@ const perSet, setsPerTeam = 10, 2
 // site is what an API server and gateway-keys tell a new pod of a Gateway with many HTTPS hosts: each has a
 // certificate, a listener in one of many ListenerSets, and an HTTPRoute.
 type site struct {
-	t     testing.TB
-	agent *Agent
-	// options are those of the agent.
+	t       testing.TB
+	agent   *Agent
 	options Options
 	// sent are the objects of each resource as the API server sends them.
 	sent map[string][][]byte
@@ -107,7 +106,7 @@ func (s *site) makeObjects(hosts int) {
 	}
 }
 
-// meta is that of an object that several have written to.
+// meta returns the metadata of an object that several have written to.
 func (s *site) meta(kind, namespace, name string) metav1.ObjectMeta {
 	const written = `{"f:metadata":{"f:annotations":{"f:team":{}}},"f:spec":{"f:hostnames":{},"f:parentRefs":{},"f:rules":{}}}`
 	managed := make([]metav1.ManagedFieldsEntry, 2)

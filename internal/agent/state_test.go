@@ -75,7 +75,7 @@ func TestAPartialLoadIsNotLive(t *testing.T) {
 }
 
 // While names are held, nothing of the generation is live, and HAProxy keeps what they lead to. Once all handshakes
-// have ended, HAProxy is told the rest.
+// have ended, HAProxy gets the rest.
 func TestAGenerationIsLiveOnceHandshakesHaveEnded(t *testing.T) {
 	names := func(identity, minVersion string) ir.Config {
 		config := newConfig("a", 1)

@@ -7,7 +7,7 @@ import (
 	"gateway/internal/logging"
 )
 
-// awaitStop waits until the pod is to stop: HAProxy is told to, later, by kubelet.
+// awaitStop waits until the pod is to stop. kubelet stops HAProxy later.
 func (a *Agent) awaitStop(ctx context.Context) {
 	select {
 	case <-ctx.Done():

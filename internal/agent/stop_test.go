@@ -188,7 +188,8 @@ func (b *balancer) dial() (net.Conn, error) {
 	return net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", pod.port), timeout)
 }
 
-// keptAlive is a client that sends three requests on a connection, unless it is told not to. It sends nothing twice.
+// keptAlive is a client that sends three requests on a connection, unless the server closes it. It sends nothing
+// twice.
 type keptAlive struct {
 	t        *testing.T
 	balancer *balancer

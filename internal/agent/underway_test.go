@@ -26,7 +26,7 @@ func (r *rig) underWay(address, query string) (int, proxyconfig.UnderWay) {
 	return recorder.Code, answer
 }
 
-// TestUnderWay: a request that hangs is told of, also when its worker is an old one, to the pod itself alone.
+// TestUnderWay: only the pod itself sees a request that hangs, also if its worker is an old one.
 func TestUnderWay(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)

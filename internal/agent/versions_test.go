@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// progressOf is that of resources and namespaces that are written as "RESOURCE/NAMESPACE=LAST", or "...=LAST-SEEN".
+// progressOf returns the progress of resources and namespaces, each written as "RESOURCE/NAMESPACE=LAST" or
+// "...=LAST-SEEN".
 func progressOf(all string) (of []progress) {
 	for one := range strings.FieldsSeq(all) {
 		place, versions, _ := strings.Cut(one, "=")

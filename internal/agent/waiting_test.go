@@ -151,8 +151,8 @@ func TestAQueueKeepsItsServers(t *testing.T) {
 	r.expectGone()
 }
 
-// TestAQueuedRequestGetsAnEndpointThatComes: HAProxy gives no request of a queue to a server without maxconn that
-// becomes ready. So all servers of a backend have it, those of the file and those that come later, also after an edit.
+// TestAQueuedRequestGetsAnEndpointThatComes: HAProxy gives no queued request to a server without maxconn that becomes
+// ready. So all servers of a backend have maxconn: in the file, added later, and after an edit.
 func TestAQueuedRequestGetsAnEndpointThatComes(t *testing.T) {
 	t.Parallel()
 	limit := func(n int32) []appv1.Backend {

@@ -221,8 +221,8 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	}
 }
 
-// hold has namespaces whose edits wait keep the resources that they had, as their objects are those of before, and may
-// need them. It reports whether one lacks some otherwise.
+// hold makes namespaces whose edits wait keep their earlier resources, since their objects are the earlier ones and
+// may need them. It reports whether a namespace would lack some otherwise.
 func (w *watcher) hold(attached map[string]appv1.GatewayAttachmentSpec) (holds bool) {
 	for namespace, before := range w.attached {
 		now, ok := attached[namespace]

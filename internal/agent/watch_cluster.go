@@ -32,7 +32,7 @@ func (w *watcher) watchOf(resource, namespace, name string) *watched {
 }
 
 // sourceOf returns the watch that the objects of a share should come from. If this pod may not watch all namespaces,
-// that of its own namespace serves until it may: a Reflector goes on asking about once a minute.
+// the watch of the share's own namespace serves until it may: a Reflector asks again about once a minute.
 func (w *watcher) sourceOf(s *share) *watched {
 	if w.isCluster && s.name == "" {
 		if all := w.watchOf(s.resource, "", ""); all.refusals < manyRefusals {

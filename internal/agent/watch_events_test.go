@@ -21,7 +21,7 @@ import (
 type eventRig struct {
 	*passRig
 	clock *clocktesting.FakeClock
-	// rules are those of HTTPRoutes and GRPCRoutes, by kind and name, as the agent wants them.
+	// rules are the rules of HTTPRoutes and GRPCRoutes, by kind and name, as the agent wants them.
 	rules map[string]*model.Rule
 	last  Changes
 }

@@ -70,7 +70,7 @@ const (
 	testSlices   = resourceSlices
 )
 
-// guardTests are what a namespace is told, step by step.
+// guardTests are the steps in which an agent learns of a namespace.
 var guardTests = map[string]struct {
 	steps []func(r *guardRig)
 	// counts says after each step whether the routes count.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Volume is a directory that changes as kubelet changes those of Secrets and ConfigMaps: all files at once, by a
+// Volume is a directory that changes as kubelet changes volumes of Secrets and ConfigMaps: all files at once, by a
 // symlink.
 type Volume struct {
 	// Dir is where it is.

@@ -48,9 +48,9 @@ func States(backends []model.Backend, policies map[model.Backend]model.BackendPo
 	return states
 }
 
-// withBackup returns the servers of a Service port and those of its backup, which HAProxy uses while it can use none of
-// the first. It knows no third kind, so endpoints of all places are alike then. Those that terminate are not used while
-// the backup has ready ones.
+// withBackup returns the servers of a Service port and of its backup, which HAProxy uses while none of the first is
+// usable. HAProxy knows no third kind, so endpoints of all places are alike then. Terminating endpoints are not used
+// while the backup has ready ones.
 func (c Cluster) withBackup(servers []ir.Server, areReady bool, policy model.BackendPolicy) []ir.Server {
 	backup := policy.Backup
 	service := c.Service(backup.Namespace, backup.Service)
