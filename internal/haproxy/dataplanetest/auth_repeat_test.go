@@ -12,9 +12,9 @@ import (
 	"gateway/internal/routing"
 )
 
-// startRepeatedAuth runs HAProxy with questions as the Gateway API has them, below the path /check. Their answers are
-// for the header X-Answer of the request. At /all, there is no path before that of the request, the Service gets bodies
-// of up to 4 bytes, and the backend all headers of the answer.
+// startRepeatedAuth runs HAProxy with Gateway API questions below the path /check. The header X-Answer of a request
+// sets their answers. At /all, the question has the request's own path, the Service gets bodies of up to 4 bytes, and
+// the backend gets all headers of the answer.
 func startRepeatedAuth(t *testing.T) *authorized {
 	t.Helper()
 	a := &authorized{web: make(chan string, 100), asked: make(chan string, 100)}
@@ -131,8 +131,8 @@ func TestRepeatedAnswers(t *testing.T) {
 	}
 }
 
-// TestAllHeadersOfAnswers: where no header is named, the backend gets all of the answer but those that frame it, and
-// those of the client that the answer lacks: the client could claim to be an admin.
+// TestAllHeadersOfAnswers: where no header is named, the backend gets all headers of the answer but the framing ones.
+// Headers of the client that the answer lacks are removed: the client could claim to be an admin.
 func TestAllHeadersOfAnswers(t *testing.T) {
 	t.Parallel()
 	a := startRepeatedAuth(t)

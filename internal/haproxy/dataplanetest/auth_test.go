@@ -229,8 +229,8 @@ func TestQuestionsAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestCookiesOfAnswers: cookies of an answer that lets a request through are the client's, beside those of the backend,
-// also where HAProxy answers. The backend does not get them.
+// TestCookiesOfAnswers: the client gets the cookies of an answer that lets a request through, beside the backend's
+// cookies, also where HAProxy answers. The backend does not get them.
 func TestCookiesOfAnswers(t *testing.T) {
 	t.Parallel()
 	a := startAuth(t, byAuthorization)

@@ -87,7 +87,7 @@ func (g *gateway) newServer(server ir.Server) plan.Server {
 	return plan.Server{}
 }
 
-// eventually asks until it is told that something holds.
+// eventually asks until something holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(15 * time.Second)

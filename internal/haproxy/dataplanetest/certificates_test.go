@@ -31,7 +31,7 @@ func keyPair(t testing.TB, issued certtest.Pair) tls.Certificate {
 	return certificate
 }
 
-// writeSecret writes a certificate and its key where HAProxy looks for those of a Secret.
+// writeSecret writes a certificate and its key where HAProxy looks for a Secret's.
 func writeSecret(t testing.TB, paths ir.Paths, secret string, pair certtest.Pair) {
 	t.Helper()
 	dir := filepath.Join(paths.CertificateDir, secret)

@@ -60,8 +60,8 @@ backends:
 `)
 }
 
-// holding is a gateway whose backend answers requests with "hold" in their query when it is told to, or when they are
-// given up. All others are answered at once.
+// holding is a gateway whose backend holds requests with "hold" in their query until the test releases them, or their
+// client gives up. It answers all others at once.
 type holding struct {
 	*gateway
 	arrived chan string

@@ -40,8 +40,8 @@ spec:
 	return w
 }
 
-// TestConditionsOfManyHosts has 1,000 hosts with conditions of their own: each request meets those of its host, and
-// HAProxy has few expressions to compare it with.
+// TestConditionsOfManyHosts has 1,000 hosts with conditions of their own: HAProxy compares each request with its
+// host's few expressions alone.
 func TestConditionsOfManyHosts(t *testing.T) {
 	t.Parallel()
 	const hosts = 1000

@@ -367,7 +367,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 	}
 }
 
-// TestTrustedProxies: the client is in a trusted range, and what it says is added to.
+// TestTrustedProxies: the client is in a trusted range, and HAProxy adds to its forwarding headers.
 func TestTrustedProxies(t *testing.T) {
 	t.Parallel()
 	w := rendertest.Parse(t, shopWorld)

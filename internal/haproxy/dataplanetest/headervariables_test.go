@@ -40,7 +40,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}, {service: two, po
 certificates: {https: [{secret: cert, names: [a.example.com]}]}
 `
 
-// variableHeaders are those of the filter, as a client forges them.
+// variableHeaders are the filter's headers, as a client forges them.
 var variableHeaders = []string{"X-Service", "X-Route", "X-Client", "X_Client", "X-Tls", "X-Sni", "X-Id"}
 
 // TestHeaderVariables: the backend gets what is so, whatever a client sends in these headers, and none without a value.

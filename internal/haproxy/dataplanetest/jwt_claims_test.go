@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// signed returns a token whose payload has members of JSON, in place of those of a valid one.
+// signed returns a token whose payload has members of JSON, in place of a valid token's.
 func signed(t testing.TB, members ...string) string {
 	t.Helper()
 	all := []string{`"iss":"https://id.example.com/"`, `"aud":"shop"`, `"sub":"alice"`, `"exp":4000000000`}

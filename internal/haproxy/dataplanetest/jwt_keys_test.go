@@ -101,7 +101,7 @@ func (k issuerKey) sign(t testing.TB, algorithm, header, payload string) string 
 	return text + "." + encode(signature)
 }
 
-// claims are those of a valid token, with others in place of them; those that are nil are left out.
+// claims returns the claims of a valid token, with some replaced; nil leaves a claim out.
 func claims(others map[string]any) string {
 	all := map[string]any{"iss": "https://id.example.com/", "aud": "shop", "sub": "alice", "exp": time.Now().Add(time.Hour).Unix()}
 	for name, value := range others {

@@ -51,7 +51,8 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
   kept: [{secret: kept, names: [kept.io]}]`
 )
 
-// startEdited runs HAProxy with listeners, beside those of asking. Each has a certificate of the name of its Secret.
+// startEdited runs HAProxy with these listeners and the ones of asking. Each has a certificate of the name of its
+// Secret.
 func startEdited(t *testing.T, listeners, certificates string) *edited {
 	t.Helper()
 	e := &edited{t: t, ca: certtest.NewAuthority(t), others: certtest.NewAuthority(t), known: map[string]bool{}}

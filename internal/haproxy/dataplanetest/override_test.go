@@ -97,8 +97,8 @@ func startOverriding(t *testing.T) *gateway {
 	})
 }
 
-// TestResponseOverrideOfCountedBodies: errors of the backend are replaced also where the body of a request is counted
-// on its way, and those of the proxy stay: 413 for the body, and 503 without an endpoint.
+// TestResponseOverrideOfCountedBodies: the backend's errors are replaced also where HAProxy counts the body of a
+// request on its way. The proxy's own stay: 413 for the body, and 503 without an endpoint.
 func TestResponseOverrideOfCountedBodies(t *testing.T) {
 	t.Parallel()
 	g := startOverriding(t)

@@ -318,7 +318,7 @@ func (r *recorder) received() string {
 	}
 }
 
-// manyHeaders are headers of a message beside Host, or beside those of an answer.
+// manyHeaders are the headers of a message beside Host, or beside an answer's usual ones.
 var manyHeaders = map[string]http.Header{
 	"a hundred": {"X-A": slices.Repeat([]string{"a"}, 99)}, "one more": {"X-A": slices.Repeat([]string{"a"}, 100)},
 	"nine hundred": {"X-A": slices.Repeat([]string{"a"}, 900)}, "16,000 bytes": {"X-A": {strings.Repeat("a", 16000)}},

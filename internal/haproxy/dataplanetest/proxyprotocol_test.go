@@ -27,7 +27,7 @@ func proxyV2(command, family byte, addresses, rest string) string {
 	return string(header) + addresses + rest
 }
 
-// clientAt returns an address of a client, that of the listener, and their ports.
+// clientAt returns the addresses of a client and of the listener, and their ports.
 func clientAt(client, listener string) string {
 	addresses := slices.Concat(netip.MustParseAddr(client).AsSlice(), netip.MustParseAddr(listener).AsSlice())
 	return string(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(addresses, 1234), 80))
@@ -41,8 +41,8 @@ func withCRC(command byte, addresses string) string {
 	return string(header)
 }
 
-// TestProxyProtocolHeaders: a header names the client, or says that the load balancer itself connects. HAProxy closes
-// the connection if it says so and has addresses, and the access log says why.
+// TestProxyProtocolHeaders: a header names the client, or marks the connection as the load balancer's own. HAProxy
+// closes a connection of the latter kind if it has addresses, and the access log has the reason.
 func TestProxyProtocolHeaders(t *testing.T) {
 	t.Parallel()
 	v4, v6 := clientAt("203.0.113.9", "10.0.0.1"), clientAt("2001:db8::9", "2001:db8::1")

@@ -128,8 +128,8 @@ func TestNamesOfBackends(t *testing.T) {
 	}
 }
 
-// TestSettingsOfRelayedBackends: health checks find out whether the certificate is right, cookies lead to one endpoint,
-// and what endpoints are told of clients is true.
+// TestSettingsOfRelayedBackends: health checks find out whether the certificate is right, cookies lead to one
+// endpoint, and endpoints see the true address of the client.
 func TestSettingsOfRelayedBackends(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)

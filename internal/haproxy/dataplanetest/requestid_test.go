@@ -22,8 +22,8 @@ backends:
   - {service: web, port: 80, servers: ["127.0.0.1:1"]}
 `
 
-// TestRequestIDs: the backend and the access log get the same ID for each request. It is that of a trusted proxy if it
-// can be one, or else a new one.
+// TestRequestIDs: the backend and the access log get the same ID for each request. It is a trusted proxy's ID if it
+// has the right form, or else a new one.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	isNew := regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")

@@ -126,7 +126,7 @@ func (s storing) stores(path, first, second string) bool {
 
 const public = "Cache-Control: public, max-age=30"
 
-// TestWhatIsStored: an answer is stored if it says that it is for all users, and if nothing says otherwise.
+// TestWhatIsStored: an answer is stored if its headers allow it for all users, and nothing forbids it.
 func TestWhatIsStored(t *testing.T) {
 	t.Parallel()
 	s := startStoring(t, responsesWorld)
@@ -424,8 +424,8 @@ func TestStoredAnswersAreCompressed(t *testing.T) {
 	}
 }
 
-// TestStoringOfNewBackends: the answers of a backend that comes while HAProxy runs are stored, and those of an edited
-// rule are not taken for those of the rule before.
+// TestStoringOfNewBackends: answers of a backend that is added while HAProxy runs are stored. An edited rule does not
+// get the answers that were stored for the earlier rule.
 func TestStoringOfNewBackends(t *testing.T) {
 	t.Parallel()
 	world := strings.ReplaceAll(responsesWorld, "name: two, port: 80}]}", "name: one, port: 80}]}")

@@ -36,8 +36,8 @@ maxRequestBytes: 3, filters: [{type: ExternalAuth, externalAuth: {backendRef: {n
 filters: [{type: ClientAddress, clientAddress: {deny: [127.0.0.0/8]}}, {type: RateLimit, rateLimit: {concurrent: {requests: 1, key: {type: Rule}}, limits: [{requests: 1, unit: Minute}, {requests: 5, unit: Hour, key: {type: Claim, name: sub}}]}}, {type: JWT, jwt: {issuers: [{issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}]}}], shadow: [ClientAddress, RateLimit, JWT]
 `
 
-// startShadow runs HAProxy for the rules above, those of the route shadow, and under /refuses without shadow. Users and
-// the Service auth are those of other tests.
+// startShadow runs HAProxy for the rules above, the rules of the route shadow, and under /refuses the same without
+// shadow. Other tests describe the users and the Service auth.
 func startShadow(t *testing.T) (*gateway, chan string) {
 	t.Helper()
 	world := "spec:\n  listeners: [{name: http, port: 80, protocol: HTTP}]\n  routes:\n"

@@ -94,8 +94,8 @@ func startShares(t *testing.T) *shares {
 	return s
 }
 
-// TestSharesOfNamespaces: requests of a namespace take so much of what all share. Beyond, they get 503, and those of
-// others go on. The Gateway's own namespace has no bound.
+// TestSharesOfNamespaces: requests of a namespace may take a part of the places that all share. Beyond it, they get
+// 503, and other namespaces' requests go on. The Gateway's own namespace has no bound.
 func TestSharesOfNamespaces(t *testing.T) {
 	t.Parallel()
 	large := ofLength(strings.Repeat("a", 50_000))
@@ -103,7 +103,7 @@ func TestSharesOfNamespaces(t *testing.T) {
 		requests []string
 		// rest is what a client sends in the end.
 		rest string
-		// refused is the status of a request beyond, answered that of others in the end.
+		// refused is the status of a request beyond the bound, answered the status of other namespaces' requests in the end.
 		refused, answered int
 		table             string
 	}{

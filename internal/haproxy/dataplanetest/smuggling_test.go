@@ -24,7 +24,7 @@ func TestSmuggling(t *testing.T) {
 	}
 	tests := map[string]struct {
 		request string
-		// statuses are those of the answers, in order; backend is what the backend receives.
+		// statuses are the statuses of the answers, in order; backend is what the backend receives.
 		statuses, backend string
 	}{
 		"two lengths that differ":       {post("Content-Length: 0\r\nContent-Length: 38\r\n", smuggled), "400", ""},

@@ -49,8 +49,8 @@ certificates:
   broken: [{secret: broken, names: ["*.broken.example.org"]}]
 `
 
-// startSelection runs HAProxy for selectionWorld. The certificates of the listener with the wildcard are ECDSA, which
-// HAProxy prefers, all others are RSA. The authorities are those of clients.
+// startSelection runs HAProxy for selectionWorld. The listener with the wildcard has ECDSA certificates, which HAProxy
+// prefers, and all others have RSA. The authorities sign clients' certificates.
 func startSelection(t *testing.T) (g *gateway, guests, partners *certtest.Authority) {
 	t.Helper()
 	guests, partners = certtest.NewAuthority(t), certtest.NewAuthority(t)

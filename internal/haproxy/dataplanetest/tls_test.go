@@ -49,7 +49,7 @@ certificates:
 authorities: {ca: PEM}
 `
 
-// startTLS runs HAProxy for tlsWorld, with certificates of the authority, which also signs those of clients.
+// startTLS runs HAProxy for tlsWorld, with certificates of the authority, which also signs clients' certificates.
 func startTLS(t *testing.T) (*gateway, *certtest.Authority) {
 	t.Helper()
 	ca := certtest.NewAuthority(t)
@@ -251,8 +251,8 @@ func TestTLSHeaders(t *testing.T) {
 	}
 }
 
-// TestUnverifiedClients: where a certificate that is not valid counts as none, its client is let in, and the backend is
-// told of valid ones alone.
+// TestUnverifiedClients: where an invalid certificate counts as none, its client is let in, and the backend learns of
+// valid certificates alone.
 func TestUnverifiedClients(t *testing.T) {
 	t.Parallel()
 	g, ca := startTLS(t)

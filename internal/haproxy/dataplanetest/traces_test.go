@@ -77,7 +77,7 @@ func TestTraceContext(t *testing.T) {
 	isContext := regexp.MustCompile(`^00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])$`)
 	for _, trusting := range []struct {
 		name, trusted, rate string
-		// flags are those of a new trace, and of one whose parent is sampled, and of one whose parent is not.
+		// flags are the flags of a new trace, of one whose parent is sampled, and of one whose parent is not.
 		flags [3]string
 	}{
 		{"nobody is trusted, nothing sampled", "192.0.2.0/24", "0", [3]string{"00", "00", "00"}},

@@ -68,7 +68,7 @@ func questionRules(env Env, name string, answers ...string) []string {
 	return rules
 }
 
-// cannotDecide is what a client is told whose request nobody can decide about.
+// cannotDecide is the body of the answer if nobody can decide about a request.
 const cannotDecide = "authorization is temporarily unavailable"
 
 // askRules ask about the requests that meet a condition. Only the program lets a request pass. The client's own values
@@ -194,8 +194,8 @@ func addQuestions(env Env, config *ir.Config) {
 	})...))
 }
 
-// Of the questions under way, so many may be of one kind, and so many in one room of it: what hangs, or asks too much,
-// leaves places for others. So do those of one team, of all kinds.
+// These bound the questions under way of one kind, and in one room of it: a Service that hangs, or a client that asks
+// too much, leaves places for others. The questions of one team are bounded in the same way, over all kinds.
 const (
 	mostQuestions       = 1024
 	mostQuestionsOfRoom = 256

@@ -318,8 +318,8 @@ func (f Facts) meets(rule *model.AuthorizationRule) (meets, isKnown bool) {
 	return true, isKnown
 }
 
-// isBelow reports whether a canonical path is another one, or below it. With parameters, those of a segment do not
-// count, nor do segments that have nothing else.
+// isBelow reports whether a canonical path is another one, or below it. With parameters, it ignores parameters of
+// segments, and segments without anything else.
 func isBelow(path, other string, withParameters bool) bool {
 	canonical, _ := routing.CanonicalPath(other)
 	segments := strings.Split(path, "/")

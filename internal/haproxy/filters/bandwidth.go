@@ -17,7 +17,7 @@ func init() {
 // bandwidth limits the speed of bodies. The parameters "up" and "down" are how many bytes of a request and of its
 // answer pass in a second. "from" is how long an answer of known length has to be.
 //
-// HAProxy's filters for that take some time of each request of their section, so it is that of the passage.
+// HAProxy's bandwidth filters cost time for each request of their section, so they are in the passage alone.
 var bandwidth = filter{
 	mayStay: true,
 	isUsed:  limitsBandwidth,
@@ -53,7 +53,7 @@ var bandwidth = filter{
 
 func limitsBandwidth(rule *routing.Rule) bool { return rule.Bandwidth != nil }
 
-// bandwidthLines are those of the passage.
+// bandwidthLines are the passage's lines for the filter.
 var bandwidthLines = []string{
 	"filter bwlim-in requests default-limit 1g default-period 1s",
 	"filter bwlim-out answers default-limit 1g default-period 1s",
@@ -73,12 +73,12 @@ const (
 // plainBackend is the backend for requests in the passage whose bodies are not counted.
 const plainBackend = "limited"
 
-// passage has sections that only requests of body and bandwidth pass, on their way to their backend. A backend is added
-// to the one that was found for a request. It sends them to a socket, from where they go on. Each has a connection of
-// its own, so that none holds up others. The first section bounds the time for the client, and those of backends the
-// time for an answer.
+// passage has sections that only requests of body and bandwidth pass, on the way to their backend. The backend of such
+// a request is another one, which sends it to a socket; from there it goes on to its own. Each request has a
+// connection of its own there, so that none holds up others. The first section bounds the time for the client, and the
+// backends' own sections bound the time for an answer.
 //
-// txn.left has the parameters that are left to be carried out there.
+// txn.left has the parameters of filters that are left to be carried out there.
 var passage = filter{
 	mayStay: true,
 	isUsed:  func(rule *routing.Rule) bool { return rule.MaxBody != nil || rule.Bandwidth != nil },

@@ -10,9 +10,9 @@ import (
 	"gateway/internal/routing"
 )
 
-// claimUse is what a filter does with the claims in txn.jwt_text: it tells the backend some in headers, and refuses
-// requests without others. The parameter "FILTER.has.CLAIM" names the list for a claim. "FILTER.to.HEADER" is the claim
-// for a header. Each header with its claim has rules of its own, as those of other filters have.
+// claimUse is what a filter does with the claims in txn.jwt_text: it sends some to the backend in headers, and refuses
+// requests without required ones. The parameter "FILTER.has.CLAIM" names the list for a claim. "FILTER.to.HEADER" is
+// the claim for a header. Each header with its claim has rules of its own, as in other filters.
 type claimUse struct {
 	filter string
 	of     func(rule *routing.Rule) (headers []model.ClaimHeader, required []model.RequiredClaim)

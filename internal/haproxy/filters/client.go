@@ -10,9 +10,9 @@ import (
 
 // client finds out who the client is, for rules with the parameter "client".
 //
-// Trusted proxies name the client in X-Forwarded-For. The last address there is that of the connection. While an
-// address is that of a trusted proxy, the previous one counts. Anything but an address has no access. An IPv4 address
-// that is written as an IPv6 address counts as IPv4.
+// Trusted proxies name the client in X-Forwarded-For. The last address there is the connection's. While an address
+// belongs to a trusted proxy, the previous one counts. Anything but an address has no access. An IPv4 address that is
+// written as an IPv6 address counts as IPv4.
 var client = filter{
 	param: "client", mayStay: true,
 	rules: func(env Env) Rules {
@@ -53,7 +53,7 @@ func needsClient(rule *routing.Rule) bool {
 	return slices.ContainsFunc(order, func(f *filter) bool { return f.needsClient != nil && f.needsClient(rule) })
 }
 
-// noAccess is what a client is told that is refused.
+// noAccess is the body of the answer to a refused client.
 const noAccess = "the address of the client has no access"
 
 // maxHops is how many addresses of X-Forwarded-For are checked: HAProxy has no loops.

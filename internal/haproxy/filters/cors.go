@@ -13,11 +13,11 @@ import (
 
 // cors implements the CORS protocol (Fetch standard, section 3.3). CORS headers of backends are replaced.
 //
-// The parameter "cors" is "*" or the name of a list of the allowed origins. An origin that is not allowed gets
-// no header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
-// none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
-// credentials, so those get what they asked for: a list has any origin where there may be credentials, and "?" stands
-// for all methods or headers then. There is no such word for the headers of an answer that are exposed.
+// The parameter "cors" is "*" or the name of a list of the allowed origins. An origin that is not allowed gets no
+// header, so the browser refuses it the answer. Where every origin is allowed, an answer has the header even if the
+// request names no origin, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to
+// requests with credentials, so these repeat what the request asks for: a list has any origin where there may be
+// credentials, and "?" stands for all methods or headers then. Exposed headers have no such word.
 var cors = filter{
 	encode: func(in Input, p *params) {
 		cors := in.Rule.CORS

@@ -21,7 +21,7 @@ import (
 // not decide about. If there are guards in shadow, two more follow for each: of those that it let through instead.
 const DecisionsTable = "decisions"
 
-// decisionsCounter is the number of the table's stick counter, besides those of requests and limits.
+// decisionsCounter is the number of the table's stick counter, besides the counters of requests and limits.
 const decisionsCounter = 6
 
 // allowed counts a request that passed all guards.

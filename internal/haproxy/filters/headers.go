@@ -72,8 +72,7 @@ func describeHeaders(changes routing.HeaderChanges) []string {
 // changed.
 func list(name string) string { return param(name) + ",ub64dec" }
 
-// changesFor returns the header changes of a rule followed by those of the target that gets the request, nil if there
-// are none.
+// changesFor returns the header changes of a rule followed by the target's own, nil if there are none.
 func changesFor(rule *routing.Rule, target *routing.Target) routing.HeaderChanges {
 	if target == nil {
 		return rule.Headers

@@ -12,10 +12,10 @@ import (
 
 func init() { after(&headers, &headerVariables) }
 
-// headerVariables tells the backend in headers what the proxy knows of a request. The parameter "variables" has the
-// names and values that are the same for all requests of the rule and the backend, "variables.del" the names of all
-// headers: both are lists as those of the filter headers are. "variable.NAME" is what any other header tells. Each name
-// with each of these has a rule of its own.
+// headerVariables sends the backend headers with what the proxy knows of a request. The parameter "variables" has the
+// names and values that are the same for all requests of the rule and the backend, and "variables.del" the names of
+// all headers: both are lists as in the filter headers. "variable.NAME" is the variable of any other header. Each pair
+// of a header and a variable has a rule of its own.
 var headerVariables = filter{
 	mayStay: true,
 	isUsed:  func(rule *routing.Rule) bool { return len(rule.HeaderVariables) > 0 },

@@ -195,11 +195,11 @@ func afterLines(period time.Duration, unit string) []string {
 // units are the names of the tables, by their periods.
 var units = map[time.Duration]string{0: ir.ConcurrentTable, time.Second: "second", time.Minute: "minute", time.Hour: "hour"}
 
-// counters are the numbers of HAProxy's stick counters that requests count by, beside those of all requests.
+// counters are the numbers of HAProxy's stick counters that limits use, beside the counters of all requests.
 var counters = map[time.Duration]int{time.Second: 3, time.Minute: 4, time.Hour: 5, 0: 7}
 
-// requestUnits is how much a request adds to a counter. HAProxy rounds each rate down, and the sum of those of several
-// pods would be too small by half a request for each pod. The sum is rounded to the nearest request.
+// requestUnits is how much a request adds to a counter. HAProxy rounds each rate down, so a sum over several pods
+// would be too small by half a request for each pod. With units, the sum is rounded to the nearest request.
 const requestUnits = 100
 
 // tableOf returns the table of a period.

@@ -122,8 +122,8 @@ func TakeCookies(env Env, condition string) []ir.Line {
 	)
 }
 
-// GuardCookies returns the line that lets nobody but gateway-login set such cookies: those of another would be another
-// session. It comes before authCookies. An empty header sets none.
+// GuardCookies returns the line that lets only gateway-login set session cookies: another program's cookie would be
+// another session. It comes before authCookies. An empty header sets none.
 func GuardCookies(env Env) []ir.Line {
 	if !oidc.isNeeded(env) {
 		return nil

@@ -146,8 +146,8 @@ func overrideText(status int32, override *model.Override) string {
 	return fmt.Sprintf("status %d content-type %s string %s", status, ir.QuoteText(override.ContentType), ir.QuoteText(override.Body))
 }
 
-// overrideSection leads to the Services that answer. Rules for responses see nothing but answers of these, so the
-// header tells them from those of the proxy.
+// overrideSection leads to the Services that answer. Rules for responses see only answers of these there. The header
+// marks them, so that other sections know them from the proxy's own answers.
 func overrideSection(env Env) ir.Section {
 	return spare(ir.ReloadSettings, "listen overrides from common", slices.Concat([]string{
 		"bind " + env.Paths.OverrideSocket() + " mode 600",

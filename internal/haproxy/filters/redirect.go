@@ -8,11 +8,12 @@ import (
 	"gateway/internal/routing"
 )
 
-// redirect answers with a redirect (Gateway API, HTTPRequestRedirectFilter). The parameters are "redirect", the status,
-// and "redirect.scheme", "redirect.host" and "redirect.port". The port is "listener" for the port of the listener.
+// redirect answers with a redirect (Gateway API, HTTPRequestRedirectFilter). The parameters are "redirect", the
+// status, and "redirect.scheme", "redirect.host" and "redirect.port". The port is "listener" for the port of the
+// listener.
 //
-// The default port of the scheme is not named. Scheme and port are those of the connection, unless a trusted proxy
-// names others in X-Forwarded-Proto and -Port.
+// The default port of the scheme is not named. Scheme and port come from the connection, unless a trusted proxy names
+// others in X-Forwarded-Proto and -Port.
 var redirect = filter{
 	encode: func(in Input, p *params) {
 		redirect := in.Rule.Redirect

@@ -30,7 +30,7 @@ var keepSession, session = filter{
 
 const isKept = " if { var(txn.cookies) -m found }"
 
-// clearsCookies reports whether the filters of a rule or those of a target may remove the header of cookies.
+// clearsCookies reports whether the filters of a rule or of a target may remove the header of cookies.
 func clearsCookies(rule *routing.Rule, target *routing.Target) bool {
 	const cookie = "cookie"
 	auth := rule.ExternalAuth

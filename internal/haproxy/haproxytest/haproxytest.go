@@ -201,8 +201,8 @@ func (h *Instance) waitFor(socket, command string) {
 	}
 }
 
-// Check lets HAProxy check the files, which have to be rendered with the given paths, and returns what it says: an
-// error if HAProxy refuses them or has a warning.
+// Check makes HAProxy check the files, which must be rendered with the given paths. It returns an error with HAProxy's
+// output if HAProxy refuses them or has a warning.
 func Check(t testing.TB, paths ir.Paths, files map[string][]byte) error {
 	t.Helper()
 	writeDir(t, paths.ConfigDir, files)

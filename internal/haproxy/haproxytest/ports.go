@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The ports that tests take are none of those that the kernel gives to who asks for any, as test servers do, nor those
-// of Services on a node. Every test program has a range of its own.
+// Tests take none of the ports that the kernel gives to connections and to test servers, and none that Services on a
+// node have. Every test program has a range of its own.
 const (
 	firstPort    = 10_000
 	portsInRange = 1_000

@@ -26,8 +26,8 @@ type conditionList struct {
 	size int
 }
 
-// ConditionEntries returns the entries of ConditionsFile: the key of each is a regular expression for the name of a
-// list and what follows, the value is that of the list, or the number of the expression in it. The names begin with a
+// ConditionEntries returns the entries of ConditionsFile. A key is a regular expression for the name of a list and the
+// text that follows. The value is the list's own value, or the number of the expression in it. The names begin with a
 // "?" and a ContentName.
 func ConditionEntries(lists tree.Map[*List]) []MapEntry {
 	byValue := map[string][]conditionList{}

@@ -166,7 +166,6 @@ func (c Config) FileNames() []string {
 	return slices.Compact(slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(c.Maps))...))))
 }
 
-// sortedKeys returns those of a map.
 func sortedKeys[V any](all map[string]V) []string {
 	keys := slices.AppendSeq(make([]string, 0, len(all)), maps.Keys(all))
 	slices.Sort(keys)

@@ -54,8 +54,8 @@ func (c Config) Pieces(file string, before Config) []Piece {
 	})
 }
 
-// IsPatchOf reports whether the files of a configuration are those of another one where the Old of its Pieces is left
-// out, and the New is added at the end.
+// IsPatchOf reports whether a configuration's files are another one's without the Old of its Pieces, and with the New
+// at the end.
 func (c Config) IsPatchOf(before Config) bool {
 	for name, list := range c.Certificates {
 		if list.First != nil && list.firstLine() != before.Certificates[name].firstLine() {

@@ -11,7 +11,7 @@ const (
 	RelayEndpoint = 0xE0
 	// RelayServerName is the name to ask for.
 	RelayServerName = 0xE1
-	// RelayAuthorities is the file of the certificates that have to have signed that of the endpoint.
+	// RelayAuthorities is the file with the CA certificates for the endpoint's certificate.
 	RelayAuthorities = 0xE2
 	// RelayDNSName and RelayURI are what it has to be for, in base64 without padding: one of them suffices.
 	RelayDNSName = 0xE3

@@ -43,7 +43,7 @@ func (u Unused) Without(desired ir.Config) Unused {
 	}
 }
 
-// without returns the names that are not those of a map.
+// without returns the names that are no keys of a map.
 func without[V comparable](names map[string]bool, desired tree.Map[V]) map[string]bool {
 	names = maps.Clone(names)
 	maps.DeleteFunc(names, func(name string, _ bool) bool {

@@ -47,8 +47,8 @@ func demanded(config ir.Config, key string) (string, *ir.Demands) {
 	return "", nil
 }
 
-// hold takes edits from the plan: those of the names, and those of hosts and HSTS that would lead their requests to
-// another listener.
+// hold takes edits from the plan: the edits of the names, and edits of hosts and HSTS that would lead their requests
+// to another listener.
 func (p *Plan) hold(names map[string]string, running ir.Config) {
 	if p.After.Held = nil; len(names) == 0 {
 		return

@@ -51,10 +51,9 @@ func (r *Renderer) makeBackend(u *use, key hitKey) {
 	}
 }
 
-// Usable reports whether requests or connections can be sent to a Service port: its Service exists, nothing that is
-// refused may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
-// verify it by, and the certificate that it is to be shown. The protocol of connections is of no importance. kind is
-// that of the route.
+// Usable reports whether requests or connections can be sent to a Service port. Its Service exists, no refused
+// reference may have meant it, and its protocol can be spoken. With TLS, there is something to verify it by, and the
+// client certificate that it asks for. connections ignores the protocol. kind is the kind of the route.
 func Usable(in Input, backend routing.Backend, kind string, connections bool) bool {
 	state, policy := in.Backends[backend], in.Table.Policies[backend]
 	if !state.Exists || policy.Refused != "" {
@@ -237,7 +236,7 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 		add("send-proxy-v2")
 	}
 	if check := policy.Check; check != nil {
-		// Servers that are added at run time do not check by TLS and with a PROXY header unless they are told to.
+		// Servers that are added at run time check by TLS and with a PROXY header only if the command asks for it.
 		if policy.TLS != nil && !isRelayed {
 			add("check-ssl")
 		}

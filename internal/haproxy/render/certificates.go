@@ -33,7 +33,7 @@ type secured struct {
 	// identity stands for its port, hostname and demands, and for no others ever: a connection is for the listener that
 	// has the identity which the connection was made for. It begins with needsClient where clients need a certificate.
 	identity string
-	// options are those of its lines in the list of certificates.
+	// options are the options of its lines in the list of certificates.
 	options string
 	demands ir.Demands
 	// isServed reports whether it has a certificate, and the CA certificates for its clients.
@@ -43,7 +43,7 @@ type secured struct {
 // needsClient begins the identity of a listener whose clients need a certificate.
 const needsClient = "+"
 
-// identity returns that of a listener, "" if it does not terminate TLS.
+// identity returns the identity of a listener, "" if it does not terminate TLS.
 func (r *Renderer) identity(listener string) string {
 	if of := r.secured[listener]; of != nil {
 		return of.identity
@@ -224,7 +224,7 @@ type lineName struct {
 
 // lineSet are the lines of a list. Names with one certificate and the same options share lines: each takes memory.
 type lineSet struct {
-	// names are those of each line, and made the texts of what was made of them. stale are the lines to make anew.
+	// names are the server names of each line, and made the texts that they became. stale are the lines to make anew.
 	names map[lineKey]few.Counts[string]
 	made  map[lineKey][]string
 	stale map[lineKey]bool
@@ -381,7 +381,7 @@ func verifiesClients(in Input, port int32) bool {
 	})
 }
 
-// acceptsUnverified reports whether a port accepts invalid client certificates, which nobody is told of.
+// acceptsUnverified reports whether a port accepts invalid client certificates, which backends do not see.
 func acceptsUnverified(in Input, port int32) bool {
 	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {
 		return l.Port == port && l.TLS != nil && l.TLS.ClientUnverified

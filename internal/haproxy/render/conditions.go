@@ -11,7 +11,7 @@ import (
 )
 
 // Entries with further conditions than a host and a path are tried one by one, in the order of precedence, but only
-// those of the request's own host and path. They are lists of regular expressions, which are compared with lines of
+// entries of the request's own host and path. They are lists of regular expressions, which are compared with lines of
 // text, the "facts" of a request:
 //
 //	?LIST|HITS   the name of the list; HITS is not looked at
@@ -25,7 +25,7 @@ import (
 //	VALUE
 //
 // Each line is compared as a whole, and only once. So a list takes the sum of what its expressions take, which
-// internal/routing bounds. Where a value is longer than that allows for, the first expressions of a list match, whose
+// internal/routing bounds. If a value is longer than that allows for, a first expression of the list matches, whose
 // hit is an error.
 //
 // A NAME is looked for after an empty line: no VALUE is there, because a VALUE has no line breaks and follows a NAME.
@@ -64,7 +64,7 @@ func conditionExpression(entry *routing.Entry) string {
 	return b.String()
 }
 
-// valueOf returns the expression for all lines before that of a value, which is told by the line with its name.
+// valueOf returns the expression for all lines before a value, up to the line with its name.
 func valueOf(name string) string { return `(?>` + anyLines + regex.Quote(name) + `\n)` }
 
 // cookieHeader is the header that has the cookies of a request (RFC 6265, section 5.4).

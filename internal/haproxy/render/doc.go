@@ -11,16 +11,16 @@
 //	splitLines         choose by weights, in splits.map: splits.go
 //	filterLines        carry out the filters of its rule, in filters.map: package filters
 //
-// Most requests need one lookup in each of the first two maps, and skip the rest. The backend is the last field of what
-// was found.
+// Most requests need one lookup in each of the first two maps, and skip the rest. The backend is the last field of
+// what was found.
 //
 // These are the maps, where CONTENT, LIST, HITS, TARGETS and FILTERS are hashes of what they name:
 //
-//	hosts.map       PORT/HOST           LISTENER/ID|CONTENT|... HOST is reversed, see hostKey; CONTENT is that of the host, then of wildcards
+//	hosts.map       PORT/HOST           LISTENER/ID|CONTENT|... HOST is reversed, see hostKey; CONTENTs of the host, then of wildcards
 //	paths.map       CONTENT/PATH        HIT or ?LIST|HITS      PATH ends in "/" for a prefix, in "/>" for an exact path
 //	paths.map       CONTENT~            ?LIST|HITS             the regular expressions for paths
 //	conditions.map  expressions         NUMBER, or PATH        see ir.ConditionEntries
-//	lists.map       NUMBER?LIST|HITS    HIT                    what the expression of that number in a list stands for
+//	lists.map       NUMBER?LIST|HITS    HIT                    the hit of a list's expression with that number
 //	splits.map      %WEIGHTS/HEX        NUMBER                 a share of a weighted split
 //	splits.map      NUMBER%WEIGHTS|TARGETS   HIT            one of its targets
 //	filters.map     FILTERS             NAME=VALUE&...         see package filters
@@ -28,15 +28,14 @@
 //	keys.map        KEYS/HASH           ALGORITHM/FILE         the key that tokens name by an ID of that hash: package filters
 //	keys.map        ISSUERS/HASH        NAME=VALUE&...         the parameters of an issuer whose name has that hash
 //	keysets.map     SOURCE              KEYS                   the keys of a ConfigMap or URL
-//	names.map       PORT/NAME           ID                     the listener whose certificates are for a server name
+//	names.map       PORT/NAME           ID                     the listener whose certificates serve a server name
 //	hsts.map        ID                  TEXT                   the value of Strict-Transport-Security
 //
 // ID is the identity of a listener that terminates TLS: a hash of its port, hostname and demands.
 //
-// HIT is FILTERS|ROUTE|RULE|BACKEND, or %WEIGHTS|TARGETS for a split. FILTERS is empty for a rule without filters.
-// A request goes to the last backend: another one is added to count its body.
-// BACKEND is the backend of a Service port, or one of those that answer: no-backend (there is none, or one that cannot
-// be used), too-long, answer (the filters answer).
+// HIT is FILTERS|ROUTE|RULE|BACKEND, or %WEIGHTS|TARGETS for a split. FILTERS is empty for a rule without filters. A
+// request goes to the last backend: another one is added to count its body. BACKEND is the backend of a Service port,
+// or one that answers: no-backend (there is none, or one that cannot be used), too-long, answer (the filters answer).
 //
 // Only hosts.map, keysets.map, names.map and hsts.map have entries that change. All others are named after what is in
 // them.

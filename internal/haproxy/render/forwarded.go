@@ -40,9 +40,9 @@ var oddForwardedLines = []string{
 // hasNoHost is the condition that nobody says which host a request of HTTP/1.0 is for, or that it is for an empty one.
 const hasNoHost = isOdd + ` !{ req.fhdr(host) -m len gt 0 }`
 
-// trustedLines do the same for clients that are no trusted proxies. What those say, for which sess.trusted is set, is
-// added to. Where one says another scheme than that of its connection, and no port, the connection's would not go with
-// it: backends would make URLs like https://example.com:80/ of them.
+// trustedLines do the same where some clients are trusted proxies, for which sess.trusted is set: their headers stay,
+// and the connection is added. If a trusted proxy names another scheme than its connection's, and no port, the
+// connection's port would not fit: backends would make URLs like https://example.com:80/.
 var trustedLines = []string{
 	`http-request del-header Forwarded unless { var(sess.trusted) -m found }`,
 	`http-request del-header X-Forwarded- -m beg unless { var(sess.trusted) -m found }`,

@@ -9,7 +9,7 @@ import (
 
 // fragment is what a host, or the hit of a rule, adds to a configuration.
 type fragment struct {
-	// name is that of the content of the host, or the hit. hostname is that of the host.
+	// name is the name of the host's content, or the hit. hostname is the host's.
 	name     string
 	hostname string
 	contents []named[*ir.Content]
@@ -18,7 +18,7 @@ type fragment struct {
 	// needs are what the rules of a host need in haproxy.cfg, and conditions what its entries test.
 	needs      []named[*routing.Rule]
 	conditions []string
-	// hits are those of the rules of a host.
+	// hits are the hits of the rules of a host.
 	hits []*fragment
 }
 
@@ -33,7 +33,7 @@ type use struct {
 	// exists and appProtocol are what was observed of it.
 	exists      bool
 	appProtocol string
-	// name is that of the backend. It is noBackend, and backend is nil, if there can be none.
+	// name is the backend's name. It is noBackend, and backend is nil, if there can be none.
 	name    string
 	backend *ir.Backend
 	// defaults is the section that the backend takes its settings from; nil: one that is always there.

@@ -113,8 +113,8 @@ func (r *Renderer) replace(listeners *changedListeners) {
 	}
 }
 
-// touch notes the patterns of hosts.map that lead to a host: its own, and those that a wildcard includes. Others than
-// those of the listener lead to hosts of other listeners.
+// touch notes the patterns of hosts.map that lead to a host: its own, and the ones that a wildcard includes. Patterns
+// of other listeners lead to the hosts of these.
 func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, touched map[string]pattern) {
 	if before != nil && after != nil && before.name == after.name {
 		return
@@ -199,9 +199,8 @@ func narrower(a, b string) string {
 	return a
 }
 
-// chain returns the names of the contents that requests for a hostname, exact or a wildcard, are looked up in, in this
-// order: those of the hostname itself, then those of wildcards that include it, the longest first, then those of all
-// hosts.
+// chain returns the names of the contents in which requests for a hostname, exact or a wildcard, are looked up. The
+// order is: the hostname's own, the wildcards' that include it, the longest first, and the contents for all hosts.
 func (r *Renderer) chain(listener *routing.Listener, hostname string) []string {
 	var all []string
 	add := func(hostname string) {
@@ -221,8 +220,8 @@ func (r *Renderer) chain(listener *routing.Listener, hostname string) []string {
 	return all
 }
 
-// hostKey returns the key of a hostname of a frontend. The longest key that a host, reversed and with "!" at its end,
-// begins with is that of the most specific hostname.
+// hostKey returns the key of a hostname of a frontend. A host is looked up reversed and with "!" at its end. The
+// longest key that it begins with belongs to the most specific hostname.
 func hostKey(frontend, hostname string) string { return frontend + "/" + routing.HostKey(hostname) }
 
 // renderHost renders a host. Its entries are in the order of precedence: exact paths, then regular expressions, then
@@ -280,8 +279,8 @@ func groups(entries []routing.Entry) func(yield func([]routing.Entry) bool) {
 	}
 }
 
-// withFallbacks returns the entries of the prefix at an index. Where a request may pass by all of them, those of the
-// shorter prefixes that include it follow.
+// withFallbacks returns the entries of the prefix at an index. If a request may pass by all of them, the entries of
+// the shorter prefixes that include it follow.
 func withFallbacks(prefixes []routing.Entry, i int) []routing.Entry {
 	n := 1
 	for i+n < len(prefixes) && prefixes[i+n].SamePath(&prefixes[i]) {

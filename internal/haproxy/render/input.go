@@ -23,8 +23,8 @@ type Input struct {
 	// Authorities are CA certificates (PEM) by the name of the ConfigMap. What needs one that is missing is not served:
 	// a listener is not there, requests for a backend are answered with 500.
 	Authorities map[string][]byte
-	// KeySets are the keys of tokens that Table names the source of. While those of a source are missing, requests that
-	// need them are answered with 503.
+	// KeySets are the token keys of each source that Table names. Requests that need a missing source are answered with
+	// 503.
 	KeySets map[routing.KeySource][]routing.JWTKey
 	// Paths are where HAProxy finds its files and sockets.
 	Paths ir.Paths
@@ -47,8 +47,8 @@ type BackendState struct {
 type Certificate struct {
 	// Secret is the name of the Secret. HAProxy finds it with its key as Paths.CertificateDir/SECRET/tls.pem.
 	Secret string
-	// Names are the server names that clients get it for, in lower case: those of its names that are within the
-	// listener's hostname, as they are in the certificate.
+	// Names are the server names that the certificate is shown for, in lower case and as in the certificate: the ones
+	// within the listener's hostname.
 	Names []string
 	// KeyType is the type of its key: RSA, ECDSA and so on. Clients get one that they can use.
 	KeyType string

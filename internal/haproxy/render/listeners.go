@@ -17,8 +17,8 @@ type knownListener struct {
 type changedListeners struct {
 	// changed are listeners that are new, gone, or have other settings or certificates.
 	changed []*knownListener
-	// stale are the hosts to render; nil stands for one that is gone. gone are those of listeners that are gone, or are
-	// for another port or hostname.
+	// stale are the hosts to render; nil stands for a host that is gone. gone are hosts of listeners that are gone, or
+	// moved to another port or hostname.
 	stale map[place]*routing.Host
 	gone  []goneHost
 	// touched are the patterns of hosts.map to look at, with all that wide include.

@@ -5,11 +5,11 @@ import (
 	"gateway/internal/routing"
 )
 
-// On most ports TLS is opened, or it is passed through. On a mixed port, the server name decides. A bind line of
-// HAProxy does one of the two. So there a frontend of its own, the entrance, takes the connections. It reads the server
-// name, and sends those of listeners that pass TLS through to their backends. All others it hands over, with a PROXY
-// protocol header, to the frontend that opens TLS. That listens on a socket of its own, and is otherwise as on other
-// ports.
+// On most ports, TLS is either terminated or passed through. On a mixed port, the server name decides. A bind line of
+// HAProxy does one of the two. So a frontend of its own, the entrance, takes the connections there. It reads the
+// server name, and sends connections for listeners that pass TLS through to their backends. It hands over all others,
+// with a PROXY protocol header, to the frontend that terminates TLS. That one listens on a socket of its own, and is
+// otherwise as on other ports.
 //
 // A connection that is handed over counts twice for the limit of connections, and takes as many files.
 

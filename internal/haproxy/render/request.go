@@ -16,7 +16,7 @@ import (
 // rule and its filters: see doc.go.
 //
 // An old worker leaves idle connections open, and closes each after its next answer: a request that is on its way when
-// the worker is told to stop must not meet a closed connection.
+// the worker stops must not meet a closed connection.
 //
 // http-ignore-probes: a client that connects ahead would take 408 for the answer to its first request.
 func (r *Renderer) routingLines() []ir.Line {
@@ -137,8 +137,8 @@ const (
 	isConditional = "{ var(txn.hit) -m beg ? }"
 )
 
-// searchLines find the first entry whose conditions a request meets. The entries of its host come before those of
-// wildcards and of all hosts, and in each exact paths come before regular expressions and prefixes.
+// searchLines find the first entry whose conditions a request meets. The entries of its host come before the entries
+// of wildcards and of all hosts. In each, exact paths come before regular expressions and prefixes.
 func (r *Renderer) searchLines() []string {
 	paths, conditions, lists := r.in.Paths.Map(ir.PathsFile), r.in.Paths.Map(ir.ConditionsFile), r.in.Paths.Map(ir.ListsFile)
 	headers, params := r.conditionNames()
@@ -180,7 +180,7 @@ func tlsLines(in Input) []string {
 	lines = append(lines, "http-request reject"+isOther+" { var(txn.connected),strcmp(txn.listener) eq 0 }", misdirected+isOther)
 	if verifiesClients(in, 0) {
 		lines = append(lines, misdirected+" if { ssl_fc } { var(txn.listener) -m beg "+needsClient+" } !{ ssl_c_used }")
-		// Backends are told which certificate a client has shown, if it is valid.
+		// Backends learn which certificate a client has shown, if it is valid.
 		const used = " if { ssl_fc } { ssl_c_used } { ssl_c_verify 0 }"
 		lines = append(lines,
 			`http-request set-header Client-Cert ":%[ssl_c_der,base64]:"`+used,
@@ -205,8 +205,7 @@ func requestIDLines(table routing.Table, isTrusting bool) []string {
 // address anew for each use of it. The converter of texts, which changes nothing here, makes it one. sess.forwarded is
 // what Forwarded begins with, which ends in the host (RFC 7239).
 //
-// sess.trusted says that the client is a trusted proxy. What it says about where a request comes from is kept. Nobody
-// else is believed.
+// sess.trusted says that the client is a trusted proxy. Its forwarding headers are kept, and nobody else's are.
 func sessionLines(in Input, isTLS bool) []string {
 	scheme := "http"
 	if isTLS {

@@ -374,8 +374,8 @@ func (r *Renderer) connectionLines(listener *routing.Listener) []string {
 	return append(lines, "use_backend %[var(txn.hit),field(4,|)]")
 }
 
-// foreignLines reject connections that were made for another listener: their certificate, and the demands on the
-// client, are not those of the listener for the name.
+// foreignLines reject connections that were made for another listener: with another certificate or other demands on
+// the client than the listener for the name has.
 func foreignLines(in Input, port int32) []string {
 	lines := []string{
 		"tcp-request content set-var(txn.listener) var(txn.hosts),field(2,|/)",
@@ -387,8 +387,8 @@ func foreignLines(in Input, port int32) []string {
 	return lines
 }
 
-// chainLength returns how many contents of hosts a request may be looked up in: usually those of its host, of a
-// wildcard, and of all hosts.
+// chainLength returns how many contents of hosts a request may be looked up in. Usually these are its host's, a
+// wildcard's, and the one for all hosts.
 func (r *Renderer) chainLength() int { return max(3, r.causes.chain) }
 
 // filterLines are the rules about filters, for those requests whose rule has any.

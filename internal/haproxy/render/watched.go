@@ -3,8 +3,8 @@ package render
 import "gateway/internal/haproxy/ir"
 
 // watchedLog hands the agent the lines of the access log about watched routes: see package routetrace. Other requests
-// have the level info or notice, which this log does not take. So HAProxy makes no line for it, and the line of a
-// watched one is that of the access log.
+// have the level info or notice, which this log does not take. So HAProxy makes no second line for them, and a watched
+// request has the same line as in the access log.
 const watchedLog = "log ring@watched len 16384 format raw local0 warning"
 
 // addWatched adds where these lines wait, so that no request waits for the agent.

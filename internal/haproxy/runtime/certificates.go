@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// checked is the name by which HAProxy has a certificate while it is asked about it, and that of the server that is
-	// given it.
+	// checked is the name of a certificate in HAProxy while it is checked, and of the server that gets it.
 	checked = "checked"
 	// notInUse is HAProxy's answer about a certificate that it has not loaded.
 	notInUse = "Can't replace a certificate which is not referenced by the configuration!"
@@ -38,7 +37,7 @@ var errNotInUse = errors.New("HAProxy does not have the certificate")
 
 // RefusedCertificateError is HAProxy's answer about a certificate that it cannot use.
 type RefusedCertificateError struct {
-	// Reason is what it says.
+	// Reason is HAProxy's message.
 	Reason string
 }
 
@@ -47,7 +46,7 @@ func (e *RefusedCertificateError) Error() string {
 }
 
 // CheckCertificate returns nil if HAProxy can use a certificate, a PEM with its key, and a RefusedCertificateError if
-// it says that it cannot. No client gets the certificate: a server of ir.CheckBackend uses it, and is deleted.
+// it cannot. No client gets the certificate: a server of ir.CheckBackend uses it, and is deleted.
 func (w *Worker) CheckCertificate(ctx context.Context, pem []byte) error {
 	if len(pem) > maxPayload {
 		return &RefusedCertificateError{Reason: fmt.Sprintf("with its key it has %d bytes: HAProxy takes %d", len(pem), maxPayload)}
@@ -99,9 +98,9 @@ func (w *Worker) forgetChecked(ctx context.Context) error {
 	return nil
 }
 
-// ReplaceCertificate makes HAProxy use a certificate in place of that of a file, a path, wherever it uses it. A file
-// that is new to HAProxy can be added to lists from then on. A certificate that it cannot use is a
-// RefusedCertificateError, and changes nothing.
+// ReplaceCertificate makes HAProxy use a certificate in place of a file's, wherever it uses that file; file is a path.
+// A file that is new to HAProxy can be added to lists from then on. It returns a RefusedCertificateError, and changes
+// nothing, if HAProxy cannot use the certificate.
 func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte) error {
 	err := w.replaceCertificate(ctx, file, pem)
 	if !errors.Is(err, errNotInUse) {

@@ -21,14 +21,14 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// certificateRig is a HAProxy with a certificate of a file, which is that of every name, and what it takes to check
-// others.
+// certificateRig is a HAProxy with one certificate of a file, which it shows for every name, and with a backend to
+// check others.
 type certificateRig struct {
 	*proxy
 	t         *testing.T
 	authority *certtest.Authority
 	https     int32
-	// file is that of the certificate, line the only one of the list.
+	// file is the certificate's path, line the only line of the list.
 	file, line, list string
 }
 

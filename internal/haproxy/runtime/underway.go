@@ -38,7 +38,7 @@ func (w *Worker) UnderWay(ctx context.Context, older time.Duration) ([]proxyconf
 	return underWay(ctx, w.socket, "", older)
 }
 
-// UnderWay returns those of the old workers.
+// UnderWay returns the requests under way in old workers.
 func (m *Master) UnderWay(ctx context.Context, older time.Duration) (all []proxyconfig.Request, err error) {
 	reply, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil {

@@ -49,7 +49,7 @@ type Process struct {
 // Worker is the command line of HAProxy's current worker process.
 type Worker struct {
 	socket string
-	// dir is that of Exclusively, "" without.
+	// dir is the directory of Exclusively, "" without.
 	dir string
 }
 
