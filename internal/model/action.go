@@ -280,7 +280,7 @@ type RateLimit struct {
 	Requests int32
 	// Period is a second, a minute or an hour. 0: there may be as many concurrent requests.
 	Period time.Duration
-	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie, or the path of a
+	// Key is what requests are counted by. Name is the name of a header, in lower case, or of a cookie, or the path of a
 	// claim.
 	Key  RateLimitKey
 	Name string
@@ -434,8 +434,8 @@ type ExternalAuth struct {
 	Path string
 	// Timeout is how long its answer may take; 0: any time.
 	Timeout time.Duration
-	// RequestHeaders are the headers of a request that the Service gets, ResponseHeaders those of its answer that the
-	// backend gets, in lower case.
+	// RequestHeaders are the request's headers that the Service gets, and ResponseHeaders the headers of its answer that
+	// the backend gets, in lower case.
 	RequestHeaders, ResponseHeaders []string
 	// Repeat asks with the method, path and query of the request, the path after Path, and lets it through only with an
 	// answer of 200. If ResponseHeaders is empty, the backend gets all headers of the answer.

@@ -183,8 +183,8 @@ func narrowerOf(a, b netip.Prefix) netip.Prefix {
 	return b
 }
 
-// withHeaders returns the changes of a rule with those of its listener: these come first, or last where they are
-// mandatory.
+// withHeaders returns the changes of a rule with the changes of its listener. The listener's come first, or last if
+// they are mandatory.
 func (a *Action) withHeaders(own HeaderChanges) HeaderChanges {
 	both := HeaderChanges{Request: Then(a.Headers.Request, own.Request...), Response: Then(a.Headers.Response, own.Response...)}
 	if a.IsMandatory(requestHeaders) {
@@ -199,8 +199,8 @@ func (a *Action) withHeaders(own HeaderChanges) HeaderChanges {
 	return both
 }
 
-// Last returns the changes for a backend alone, which come after those of its rule, without what they change of the
-// mandatory ones.
+// Last returns the changes for a backend alone, which come after the rule's. It leaves out changes of mandatory
+// headers.
 func (a *Action) Last(changes HeaderChanges) HeaderChanges {
 	less := func(changes, mandatory []HeaderChange) []HeaderChange {
 		return slices.DeleteFunc(slices.Clone(changes), func(c HeaderChange) bool { return isChanged(mandatory, c.Name) })

@@ -32,7 +32,7 @@ func (m *Mount) Kind() string {
 	return "ConfigMap"
 }
 
-// Names are those of what is mounted.
+// Names are the names of the mounted objects.
 func (m *Mount) Names() []string {
 	if m.Secret != "" {
 		return []string{m.Secret}

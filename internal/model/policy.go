@@ -42,7 +42,7 @@ type BackendPolicy struct {
 // SystemCAs stands for public authorities. It is no name of a ConfigMap.
 const SystemCAs = "@system"
 
-// trustBundle is what names of ClusterTrustBundles begin with, among those of ConfigMaps.
+// trustBundle begins the names of ClusterTrustBundles among the names of ConfigMaps.
 const trustBundle = "@ClusterTrustBundle/"
 
 // TrustBundle stands for the ClusterTrustBundle of a name. It is no name of a ConfigMap.

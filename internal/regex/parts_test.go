@@ -6,7 +6,7 @@ import (
 	"gateway/internal/regex"
 )
 
-// TestParts: expressions for one text, and for all texts with one beginning, are told from all others.
+// TestParts: expressions for one text, and for all texts with one beginning, are distinguished from all others.
 func TestParts(t *testing.T) {
 	for _, test := range []struct {
 		expression, literal, open string

@@ -23,7 +23,7 @@ type Replacement struct {
 }
 
 const (
-	// maxGroups is how many groups HAProxy knows beside that of all.
+	// maxGroups is how many groups HAProxy knows beside the whole match.
 	maxGroups = 9
 	// maxUses is how many groups a substitution may have, each as often as it is there.
 	maxUses = 10

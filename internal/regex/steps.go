@@ -75,7 +75,7 @@ func (in flow) bounded(out flow, ways float64) (flow, float64) {
 
 // meter counts steps.
 type meter struct {
-	// length is that of the value.
+	// length is the value's length.
 	length float64
 	steps  float64
 	// keepsTexts says that the expression was written with groups whose texts are kept.

@@ -86,7 +86,7 @@ func isSingle(re *syntax.Regexp) bool {
 	return false
 }
 
-// maxExpanded bounds expanded, for each expression; those of a match share PCRE's 64 KiB.
+// maxExpanded bounds expanded, for each expression; the expressions of a match share PCRE's 64 KiB.
 const maxExpanded = 8000
 
 // expanded returns about how many bytes PCRE needs for an expression, in which it writes repetitions out.

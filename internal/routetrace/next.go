@@ -54,9 +54,9 @@ func MatchesHost(wanted, host string) bool {
 	return host == wanted
 }
 
-// Ended is a line of the access log as the namespace of its route is told it: without the endpoint, if no Service of
-// the namespace has the backend, and with the beginning of long texts, as clients choose their length. own is the
-// namespace of the Gateway.
+// Ended returns a line of the access log as the namespace of its route may see it. The endpoint is left out, if no
+// Service of the namespace has the backend. Long texts are cut, as clients choose their length. own is the namespace
+// of the Gateway.
 func Ended(table routing.Table, text []byte, l Line, namespace, own string) (json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &fields); err != nil {

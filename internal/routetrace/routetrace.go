@@ -129,8 +129,8 @@ func Has(table routing.Table, route string) bool {
 }
 
 // Of returns the requests that belong to a route without doubt: they go to a Service of its namespace, and only rules
-// of that namespace may have taken them. HAProxy does not show which rule took a request, and the table is of now:
-// so nothing is told of a request that has no backend yet.
+// of that namespace may have taken them. HAProxy does not show which rule took a request, and the table is the current
+// one. So a request without a backend is left out.
 func Of(table routing.Table, namespace, own, route string, all []proxyconfig.Request) []Request {
 	var found []Request
 	for _, request := range all {

@@ -49,7 +49,7 @@ func newTable(t *testing.T) routing.Table {
 	return table
 }
 
-// TestOf: a team is told of requests that are its own without doubt, and of no other.
+// TestOf: a team sees requests that are its own without doubt, and no other.
 func TestOf(t *testing.T) {
 	table := newTable(t)
 	for name, test := range map[string]struct {

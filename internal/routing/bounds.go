@@ -13,10 +13,10 @@ import (
 	"gateway/internal/regex"
 )
 
-// What a request is compared with are lists of entries: at each of its hostnames those of its exact path, those of
-// regular expressions, and those of its longest prefix with the shorter ones. A list is for values of at least
-// regex.MinValue bytes, for which it takes maxSteps at most. Where expressions take little, values may be longer;
-// longer ones are answered with 400. So no request takes long, and none gets past an expression because it would.
+// A request is compared with lists of entries. At each of its hostnames, these are the entries of its exact path, of
+// regular expressions, and of its longest prefix with the shorter ones. A list is for values of at least
+// regex.MinValue bytes, for which it takes maxSteps at most. If its expressions take little, values may be longer.
+// Longer values are answered with 400. So no request takes long, and none gets past an expression because it would.
 
 const (
 	// maxSteps bounds the steps of a list, of all hostnames of a request together. A step takes less than a nanosecond.
@@ -246,8 +246,8 @@ func hostnameLevel(hostname string) int {
 	return 0
 }
 
-// refuseStepsAt refuses entries of a place: those of longer prefixes before those of shorter ones, then the last ones.
-// It adds the problems that are new.
+// refuseStepsAt refuses entries of a place: entries of longer prefixes before entries of shorter ones, then the last
+// ones. It adds the problems that are new.
 func (c *Compiler) refuseStepsAt(at place, most float64, told map[Problem]bool) {
 	type candidate struct {
 		*Entry

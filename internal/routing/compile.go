@@ -214,9 +214,9 @@ func (c *Compiler) attach(route *model.Route) []*attachedRoute {
 	return all
 }
 
-// eachPlace calls f for the hosts of a route: those of its hostnames that overlap with that of a listener, even where
-// the listener's is narrower. Only requests for the listener's hosts get there anyway, and precedence goes by the
-// hostname of the route.
+// eachPlace calls f for the hosts of a route: for its hostnames that overlap with a listener's, even where the
+// listener's is narrower. Only requests for the listener's hosts get there anyway, and precedence goes by the hostname
+// of the route.
 func (c *Compiler) eachPlace(routes []*attachedRoute, f func(id hostID, route *attachedRoute)) {
 	for _, route := range routes {
 		for _, name := range route.at {

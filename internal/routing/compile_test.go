@@ -330,8 +330,8 @@ routes: [{name: r, rules: [{backendRefs: [{name: v, port: 2}, {name: x, port: 3}
 	}
 }
 
-// TestProblemsOfATableTooLarge: what is wrong with a spec that asks for a table of half a million entries is told
-// without it.
+// TestProblemsOfATableTooLarge: the problems of a spec that asks for a table of half a million entries are found
+// without that table.
 func TestProblemsOfATableTooLarge(t *testing.T) {
 	spec := appv1.GatewaySpec{}
 	for i := range 16 {

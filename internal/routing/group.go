@@ -12,7 +12,7 @@ import (
 // group are entries that can get the same requests.
 type group struct {
 	id hostID
-	// buckets are entries by their paths, and hostnames counts those of routes.
+	// buckets are entries by their paths, and hostnames counts the hostnames of their routes.
 	buckets   few.Map[pathOf, *bucket]
 	hostnames few.Counts[string]
 	// expressions are the first entries with one for paths, open those whose expression is for all paths that begin with a

@@ -111,7 +111,7 @@ func (c *Compiler) knownFilters(listener *model.Listener) *model.Action {
 	return of
 }
 
-// noteOwners notes the routes for which another listener may get the requests, as listeners come or go: those of
+// noteOwners notes the routes for which another listener may get the requests, as listeners come or go: routes of
 // listeners for more hosts.
 func (c *Compiler) noteOwners(changes changedListeners) {
 	for name := range changes.moved {

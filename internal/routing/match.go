@@ -126,8 +126,8 @@ func (h *Host) candidates(r Request) (rules []*Rule, isLast bool) {
 	return rules, false
 }
 
-// list returns the entries that a request is compared with together: up to the first that has no conditions, those of
-// its path; or all with regular expressions for it.
+// list returns the entries that a request is compared with together: the entries of its path up to the first without
+// conditions, or all with regular expressions for it.
 func (h *Host) list(pathType PathType, r Request) []*Entry {
 	var list []*Entry
 	for i := range h.Entries {

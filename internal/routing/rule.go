@@ -59,7 +59,7 @@ func newProblem(route *model.Route, field, format string, args ...any) Problem {
 	}
 }
 
-// compiledRule is what happens to the requests of a rule, and to those of clients that have a session.
+// compiledRule is what happens to the requests of a rule, and to requests of clients with a session.
 type compiledRule struct {
 	rule     *Rule
 	sessions []session

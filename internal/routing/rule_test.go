@@ -98,7 +98,7 @@ func TestClientsNeedNames(t *testing.T) {
 	}
 }
 
-// TestRoutesOfManyObjects: routes may come from objects of their own, in several namespaces. Each is told its own
+// TestRoutesOfManyObjects: routes may come from objects of their own, in several namespaces. Each has its own
 // problems, the first of two equals wins, and Services of one name are two.
 func TestRoutesOfManyObjects(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ type session struct {
 	rule   *Rule
 }
 
-// compileSessions returns the sessions of a rule with several backends, including those of weight zero: clients with a
-// session stay there (GEP-1619, "Traffic Splitting").
+// compileSessions returns the sessions of a rule with several backends, including backends of weight zero: clients
+// with a session stay there (GEP-1619, "Traffic Splitting").
 func compileSessions(rule *Rule, backends []Target) []session {
 	if rule.Affinity == nil {
 		return nil

@@ -49,8 +49,8 @@ type Table struct {
 	model.Settings
 }
 
-// Listener is a listener and everything that can match a request or connection to it. What it has in common with that
-// of the model is described there.
+// Listener is a listener and everything that can match a request or connection to it. The model's Listener describes
+// the fields that both have.
 type Listener struct {
 	Name, Title   string
 	Namespace     string
@@ -142,8 +142,8 @@ func (r *Rule) RateLimitScope(limit model.RateLimit) string {
 	return r.Kind + "/" + r.Route + "/" + strconv.Itoa(r.Index)
 }
 
-// HostKey returns the key of a hostname: reversed, so that a key begins with that of each wildcard that includes it.
-// The key of an exact hostname ends in "!".
+// HostKey returns the key of a hostname. It is reversed, so that it begins with the key of each wildcard that includes
+// it. The key of an exact hostname ends in "!".
 func HostKey(hostname string) string {
 	wildcard, isWildcard := strings.CutPrefix(hostname, "*")
 	key := []byte(wildcard)
@@ -164,8 +164,8 @@ func (l *Listener) ByPrecedence() []*Host {
 	return slices.SortedFunc(l.Hosts.Values(), func(a, b *Host) int { return model.CompareHostnames(a.Name, b.Name) })
 }
 
-// hostsOf returns the hosts that a host's requests are looked up in, in this order: its own, those of wildcards that
-// include it, the longest first, and that of all hosts.
+// hostsOf returns the hosts in which a host's requests are looked up, in this order: its own, the wildcards that
+// include it, the longest first, and the host for all.
 func (l *Listener) hostsOf(host string) []*Host {
 	var all []*Host
 	for _, name := range model.WiderHostnames(host) {

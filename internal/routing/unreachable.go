@@ -20,9 +20,8 @@ type Taken struct {
 	By *Rule
 }
 
-// unreachable finds the rules that no request gets to. Entries that can get the same requests are compared with each
-// other: those of a listener and a hostname, and those of all hostnames that include that of the listener. An edit
-// costs the entries of its route.
+// unreachable finds the rules that no request gets to. It compares entries that can get the same requests: the entries
+// of a listener and a hostname, and of all hostnames that include it. An edit costs the entries of its route.
 type unreachable struct {
 	// generation is the generation of the Compiler, and routes are the routes that were looked at.
 	generation int
@@ -49,9 +48,8 @@ type looked struct {
 const maxCompared = 1 << 18
 
 // Unreachable returns the matches of rules that no request gets to, of the Gateway that was compiled last, as the
-// problems of their routes: a rule with all its matches, or single ones. What it says is certain. It does not say all
-// where regular expressions, or conditions at several hostnames, overlap. Of a Gateway with too many rules it says
-// nothing.
+// problems of their routes: a rule with all its matches, or single ones. Each result is certain. Some are missing
+// where regular expressions, or conditions at several hostnames, overlap. A Gateway with too many rules has none.
 func (c *Compiler) Unreachable() []Problem {
 	u := c.lookForUnreachable()
 	var all []Problem
@@ -61,8 +59,8 @@ func (c *Compiler) Unreachable() []Problem {
 	return all
 }
 
-// Taken returns the matches that Unreachable finds at listeners and hostnames, also those of rules that get requests at
-// others.
+// Taken returns the matches that Unreachable finds at listeners and hostnames, including matches of rules that get
+// requests at others.
 func (c *Compiler) Taken() []Taken {
 	var all []Taken
 	for _, route := range c.lookForUnreachable().looked {
@@ -267,7 +265,7 @@ func problemsOf(places []*placed) []Problem {
 	if len(places) == 0 || places[0].route.Name == "" {
 		return nil
 	}
-	// takers are those of each match of each rule, nil for what gets requests somewhere.
+	// takers are the takers of each match of each rule, nil for a match that gets requests somewhere.
 	takers, isReached := map[int]map[int][]*placed{}, map[int]bool{}
 	for _, one := range places {
 		rule, match := one.entry().Rule.Index, one.entry().Match

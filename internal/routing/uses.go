@@ -22,7 +22,7 @@ type Uses struct {
 // KeyUse is a rule that needs keys of tokens.
 type KeyUse struct {
 	From KeySource
-	// Route and Index are those of the rule.
+	// Route and Index name the rule.
 	Route string
 	Index int
 }
@@ -32,7 +32,7 @@ type uses struct {
 	backends tree.Counted[Backend]
 	secrets  tree.Counted[model.SecretFile]
 	ruleSets tree.Counted[string]
-	// keyUses are those of all sources, and keys those of each.
+	// keyUses are the uses of all sources, and keys the uses of each.
 	keyUses tree.Counted[KeyUse]
 	keys    tree.Editor[tree.Map[KeyUse]]
 }

@@ -1,6 +1,6 @@
 // Package rules translates the rules of routes to the model: matches, filters, backendRefs, timeouts, retries and
-// sessions. It knows one form of a rule, that of an HTTPRoute. What the Gateway API has no filter for comes in a
-// RouteFilter. internal/source makes these two of GRPCRoutes and of our own kind, and resolves references.
+// sessions. It knows one form of a rule, an HTTPRoute's. Filters that the Gateway API lacks come in a RouteFilter.
+// internal/source makes these two of GRPCRoutes and of our own kind, and resolves references.
 //
 // Each filter has a file. One that the Gateway API lacks registers itself there, and is in no list.
 //

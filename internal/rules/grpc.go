@@ -9,7 +9,7 @@ import (
 	"gateway/internal/regex"
 )
 
-// FromGRPC returns the rules of a GRPCRoute as those of an HTTPRoute: a method is a path, /SERVICE/METHOD.
+// FromGRPC returns the rules of a GRPCRoute as an HTTPRoute's: a method is a path, /SERVICE/METHOD.
 func FromGRPC(sources []gatewayv1.GRPCRouteRule) []gatewayv1.HTTPRouteRule {
 	var rules []gatewayv1.HTTPRouteRule
 	for i := range sources {

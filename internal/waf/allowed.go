@@ -235,7 +235,7 @@ func noArgument(_ *ruleParser, argument string) error {
 // knownAction is an action that is allowed.
 type knownAction struct {
 	check func(p *ruleParser, a action) error
-	// group names those of which a rule may have most in all; "": as many as it likes.
+	// group names the directives of which a rule may have most together; "": there is no bound.
 	group string
 	most  int
 	// startOnly says that only the first rule of a chain may have it. isSilent says that it does nothing: it is for logs

@@ -55,15 +55,15 @@ func ParseRuleSets(contents map[string]string) map[string]RuleSet {
 type Directive struct {
 	// Line is where it begins.
 	Line int
-	// Text is what it says, on one line. It has only what was understood here, and nothing else.
+	// Text is the directive, on one line. It has only what was understood here, and nothing else.
 	Text string
 }
 
-// ParseRules returns the directives of a user's rules. The error names the first line that has something else than
-// rules which look at requests: nothing of the file may be used then.
+// ParseRules returns the directives of a user's rules. The error names the first line that has anything but rules for
+// requests: nothing of the file may be used then.
 //
-// What a rule says must do what it says, and must not reach out of the request that it looks at, or take unbounded time
-// or memory. Everything else is refused, as is everything that is not known here.
+// A rule must do what its text means. It must not reach out of the request that it looks at, or take unbounded time or
+// memory. ParseRules refuses everything else, and everything that is not known here.
 func ParseRules(content string) ([]Directive, error) {
 	if len(content) > maxRulesSize {
 		return nil, fmt.Errorf("it has %d bytes, and may have %d: use fewer rules", len(content), maxRulesSize)
@@ -121,7 +121,7 @@ func splitDirectives(content string) (all []Directive, err error) {
 
 // ruleParser reads directives one after the other.
 type ruleParser struct {
-	// ids are those of rules so far, and line that of the last directive.
+	// ids are the ids of the rules so far, and line is the line of the last directive.
 	ids  map[string]bool
 	line int
 	// rules, steps and words count rules, steps of regular expressions, and bytes of words that are looked for.

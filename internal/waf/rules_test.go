@@ -50,8 +50,8 @@ func TestParseRules(t *testing.T) {
 	}
 }
 
-// TestParseRulesRefuses: what reaches out of a request, takes unbounded time or memory, is about something else than a
-// request, or would not do what it says, is refused with its line.
+// TestParseRulesRefuses: a rule is refused with its line if it reaches out of a request, takes unbounded time or
+// memory, is about something else than a request, or would not do what its text means.
 func TestParseRulesRefuses(t *testing.T) {
 	for content, want := range refused {
 		if directives, err := waf.ParseRules(content); err == nil || !strings.Contains(err.Error(), want) || len(directives) > 0 {

@@ -38,7 +38,7 @@ const (
 const (
 	// MaxBody is the longest body that gateway-waf looks at. The proxy has to hold the body while it asks.
 	MaxBody = 128 << 10
-	// DefaultBody is that of a filter which does not say.
+	// DefaultBody is the default of a filter's body limit, in bytes.
 	DefaultBody = 32 << 10
 	// Allow is the only verdict by which a request passes.
 	Allow = "allow"

@@ -18,7 +18,7 @@ type Generator struct {
 	*rand.Rand
 	// Seed is what everything follows from.
 	Seed uint64
-	// Namespace is that of the Services.
+	// Namespace is the namespace of the Services.
 	Namespace string
 	// without are the kinds that specs have none of.
 	without map[kind]bool
@@ -93,7 +93,7 @@ func Universe(ports [2]int32) appv1.GatewaySpec {
 	route.Rules[0].Matches = []appv1.RouteMatch{match}
 	sessions := appv1.RouteRule{BackendRefs: route.Rules[0].BackendRefs, SessionPersistence: &appv1.SessionPersistence{}}
 	route.Rules = append(route.Rules, sessions)
-	// A host of the longest suffix has routes of all wildcards, and those of all hosts.
+	// A host of the longest suffix has the routes of all wildcards, and of all hosts.
 	route.Hostnames = append(route.Hostnames, "universe.b.a.test")
 	spec.Routes = []appv1.Route{route, {Name: "all", Rules: route.Rules}}
 	return spec

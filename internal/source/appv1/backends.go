@@ -9,7 +9,7 @@ import (
 	"gateway/internal/model"
 )
 
-// policies are those of spec.backends.
+// policies returns the policies of spec.backends.
 func (t *translator) policies() map[model.Backend]model.BackendPolicy {
 	policies := make(map[model.Backend]model.BackendPolicy, len(t.spec.Backends))
 	for i := range t.spec.Backends {

@@ -90,8 +90,8 @@ func MountsOfFilters(gateway *appv1.Gateway) []model.Mount {
 	return all
 }
 
-// Actions returns what the filters of each rule and listener of a Gateway do, with the kind and name of the route, or
-// those of the listener.
+// Actions returns what the filters of each rule and listener of a Gateway do, with the kind and name of the route or
+// listener.
 func Actions(gateway *appv1.Gateway) iter.Seq2[model.Reference, *model.Action] {
 	return func(yield func(model.Reference, *model.Action) bool) {
 		goOn := true

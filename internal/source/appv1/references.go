@@ -20,8 +20,8 @@ const (
 	Listener = "Listener"
 )
 
-// References returns the references of a Gateway's routes and listeners, including those of weight zero, which may be
-// used soon, and backups. It returns each as often as it is in the spec.
+// References returns the references of a Gateway's routes and listeners, including backups and references of weight
+// zero, which may be used soon. It returns each as often as it is in the spec.
 func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 	spec := &gateway.Spec
 	return func(yield func(model.Reference) bool) {
@@ -139,7 +139,7 @@ func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 }
 
 // isMistyped reports whether two names differ by one inserted, deleted or changed character, or by two swapped ones.
-// Names that differ by a digit are often those of versions.
+// Names that differ by a digit are often two versions.
 func isMistyped(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

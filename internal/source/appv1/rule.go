@@ -8,7 +8,7 @@ import (
 	"gateway/internal/rules"
 )
 
-// door is where rules of our own kind become those of HTTPRoutes.
+// door translates rules of our own kind to rules of HTTPRoutes.
 type door struct {
 	rules.Translator
 	// at is the rule at the door, and extension is what it has that the Gateway API has no filter for. Both are used for

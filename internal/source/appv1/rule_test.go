@@ -34,7 +34,7 @@ func translate(t testing.TB, text string) *model.Gateway {
 	return source.Translate(gateway)
 }
 
-// TestOrigins: everything is said to come from the Gateway, and its Services are those of its namespace.
+// TestOrigins: the origin of everything is the Gateway, and its Services are in its namespace.
 func TestOrigins(t *testing.T) {
 	got := translate(t, `
 listeners: [{name: http, port: 80}, {name: tcp, port: 81, protocol: TCP}]

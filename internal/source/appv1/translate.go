@@ -152,7 +152,7 @@ func (t *translator) translateListeners() {
 	}
 }
 
-// Filters are those of a listener, of which rules do not replace the mandatory ones.
+// Filters are a listener's filters. Rules do not replace the mandatory ones.
 type Filters struct {
 	appv1.RouteFilterSpec
 	Mandatory []appv1.MandatoryFilter

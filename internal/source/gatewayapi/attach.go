@@ -20,7 +20,7 @@ const maxNamed = 6
 type attachment struct {
 	ref    gatewayv1.ParentReference
 	parent *parent
-	// index is the reference's place among those of the route.
+	// index is the reference's place among the route's.
 	index int
 	// accepted is why the route does not belong to it, resolved what is wrong with the references of the route there.
 	accepted, resolved verdict

@@ -229,9 +229,9 @@ func (t *translator) selectedLabels(p *plane, namespace string) labels.Set {
 	return selected
 }
 
-// Attached returns what agents are told of the namespaces that have objects of the Gateway API for a Gateway of our
-// own, by name: by those of its GatewayAttachments that are Bound, and by its status as long as an operator of an
-// earlier release wrote it.
+// Attached returns what agents learn of the namespaces that have objects of the Gateway API for a Gateway of our own,
+// by name. It comes from the GatewayAttachments that are Bound, and from the Gateway's status as long as an operator
+// of an earlier release wrote it.
 func Attached(own *appv1.Gateway, attachments iter.Seq[*appv1.GatewayAttachment]) map[string]appv1.GatewayAttachmentSpec {
 	all := map[string]appv1.GatewayAttachmentSpec{}
 	if old := own.Status.Attachments; old != nil {

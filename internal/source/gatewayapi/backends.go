@@ -12,8 +12,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// backend returns the Service port that a reference of a route is to, or what is wrong with the reference. It gets
-// requests of a kind of route, which are not the route's own if it is that of a filter.
+// backend returns the Service port that a reference of a route is to, or the problem of the reference. requests is the
+// kind of route whose requests the Service gets: not the route's own kind if a filter has the reference.
 func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObjectReference) (model.Backend, verdict) {
 	backend := model.Backend{
 		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),

@@ -190,8 +190,8 @@ func certificatesOf(tls *gatewayv1.ListenerTLSConfig) int32 {
 	return int32(min(len(tls.CertificateRefs), maxCertificates)) //nolint:gosec // there are few
 }
 
-// CertificatesIn is how many certificates a ListenerSet has by what it names, and MostCertificates how many those of
-// another namespace may have at a Gateway of our own.
+// CertificatesIn returns how many certificates a ListenerSet names. MostCertificates returns how many the ListenerSets
+// of another namespace may name at a Gateway of our own.
 func CertificatesIn(set *gatewayv1.ListenerSet) (n int32) {
 	for i := range set.Spec.Listeners {
 		n += certificatesOf(set.Spec.Listeners[i].TLS)
@@ -204,8 +204,8 @@ func MostCertificates(own *appv1.Gateway) int32 {
 	return or(or(own.Spec.NamespaceBudget, appv1.NamespaceBudget{}).Certificates, mostCertificates)
 }
 
-// WithinBudget returns ListenerSets of another namespace than that of a Gateway of our own, without the listeners whose
-// certificates are beyond its budget. charge refuses the same ones.
+// WithinBudget returns ListenerSets of other namespaces than the Gateway's, without the listeners whose certificates
+// are beyond its budget. charge refuses the same ones.
 func WithinBudget(own *appv1.Gateway, sets []*gatewayv1.ListenerSet) map[string]*gatewayv1.ListenerSet {
 	b, within := budget{spec: or(own.Spec.NamespaceBudget, appv1.NamespaceBudget{})}, map[string]*gatewayv1.ListenerSet{}
 	for _, set := range sorted(sets) {

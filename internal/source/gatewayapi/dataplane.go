@@ -150,9 +150,9 @@ func mergeFilters(config *appv1.GatewayConfig, before source.Filters) source.Fil
 type DataPlane struct {
 	// Gateway is the Gateway that it is for.
 	Gateway *gatewayv1.Gateway
-	// Name is that of our Gateway, in the same namespace.
+	// Name is the name of our Gateway, in the same namespace.
 	Name string
-	// Labels are those of our Gateway, its Service and its pods.
+	// Labels are the labels of our Gateway, its Service and its pods.
 	Labels map[string]string
 	// Spec is nil if nothing can be made of what the Gateway asks for: our Gateway stays as it is.
 	Spec *appv1.GatewaySpec
@@ -243,8 +243,8 @@ func (p *plane) port(from *model.Listener) appv1.Listener {
 	return to
 }
 
-// addCertificates adds the certificates of a listener of the model to those of a port, which are in the order of their
-// names. More than a port may have are not added.
+// addCertificates adds the certificates of a listener of the model to a port's, which are ordered by name. It adds
+// none beyond what a port may have.
 func addCertificates(to *appv1.ListenerTLS, from *model.ListenerTLS) {
 	for _, name := range from.Secrets {
 		if len(to.CertificateRefs) == appv1.MaxMounted {

@@ -37,7 +37,7 @@ func ownedBy(name string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: name, Controller: ptr.To(true)}}
 }
 
-// TestConfigsAreMerged: a Gateway has what its own GatewayConfig sets, and else what that of its class sets.
+// TestConfigsAreMerged: the Gateway's own GatewayConfig comes before the one of its class.
 func TestConfigsAreMerged(t *testing.T) {
 	configs := map[string]*appv1.GatewayConfig{
 		"class": {Spec: appv1.GatewayConfigSpec{
@@ -236,8 +236,8 @@ func TestTLSOfConfigs(t *testing.T) {
 	expect("agent", gatewayapi.Translate(seen).For(own).Listeners)
 }
 
-// TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, and all listeners take PROXY
-// headers if it says so, at the operator and at the agents, which see it in our own Gateway.
+// TestFiltersOfConfigs: the filters of a GatewayConfig are on all listeners for requests, and its PROXY protocol is on
+// all listeners. That holds at the operator and at the agents, which see it in our own Gateway.
 func TestFiltersOfConfigs(t *testing.T) { //nolint:funlen // one story
 	config := &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{MaxRequestBytes: ptr.To[int64](10), ProxyProtocol: appv1.ProxyProtocolAny, Filters: []appv1.RuleFilter{
 		{Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "auth", Port: 443}}},

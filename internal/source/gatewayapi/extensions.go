@@ -34,9 +34,9 @@ func (t *translator) mountedProblem(m *model.Mount, p *plane) verdict {
 	return t.reported(p, Subject{Reason: reason, Namespace: p.parent.Namespace, Name: m.Of}, reason)
 }
 
-// rulesAt returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its
-// pods mount the Secrets with users or API keys, and the ConfigMaps with keys. They can mount those of their own
-// namespace only: requests of a rule that needs another one are answered with 500.
+// rulesAt returns the rules of a route for a data plane, and the problems of the route's references there. Its pods
+// mount the Secrets with users or API keys, and the ConfigMaps with keys, of their own namespace only. Requests of a
+// rule that needs another one are answered with 500.
 func (t *translator) rulesAt(p *member, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {

@@ -77,7 +77,7 @@ func (t *translator) addOwn() {
 	}
 }
 
-// allowedRoutes are those of a listener of our own kind, as the Gateway API has them.
+// allowedRoutes returns the allowed routes of a listener of our own kind, as the Gateway API has them.
 func allowedRoutes(own *appv1.AllowedRoutes) *gatewayv1.AllowedRoutes {
 	if own == nil {
 		return nil

@@ -16,13 +16,16 @@ import (
 	"gateway/internal/model"
 )
 
-// Index holds objects, and what they were translated to. An edit of a route, a RouteFilter, a policy, a ReferenceGrant
-// or a Service costs what it changes, and so does a report: the routes that refer to it are translated again, and those
-// of their Service ports get their policies again. So does one of a ListenerSet that changes no other listeners, and
-// whose certificates pods have room for, and one of the labels of a namespace. One of a Gateway or a GatewayConfig
-// makes the data planes again, and attaches the routes to other listeners again.
-// Any other edit makes the data planes anew, and attaches all routes to them. What a Result holds is what Translate
-// makes of the same objects.
+// Index holds objects and their translation. A Result holds what Translate makes of the same objects. An edit costs
+// what it changes:
+//
+//   - An edit of a route, a RouteFilter, a policy, a ReferenceGrant or a Service, or a report, translates the routes
+//     that refer to it again, and gives the routes of their Service ports their policies again.
+//   - So does an edit of a namespace's labels, or of a ListenerSet if it changes no other listeners and pods have room
+//     for its certificates.
+//   - An edit of a Gateway or a GatewayConfig makes the data planes again, and attaches the routes to other listeners
+//     again.
+//   - Any other edit makes the data planes anew, and attaches all routes to them.
 type Index struct {
 	translator
 	// changed are the routes that are new, others or gone; nil stands for one that is gone. touched are the objects that
@@ -67,8 +70,8 @@ func NewIndex(objects Objects) *Index {
 	return x
 }
 
-// Replace takes in all objects. They are told apart as identity says: whoever has them replaces objects and never
-// changes them. Services count as unchanged.
+// Replace takes in all objects. identity tells them apart: the caller replaces objects and never changes them.
+// Services count as unchanged.
 func (x *Index) Replace(objects Objects) {
 	eachChanged(x.Policies, objects.Policies, x.touchTLSTargets)
 	eachChanged(x.Grants, objects.Grants, func(grant *gatewayv1.ReferenceGrant) {
@@ -103,8 +106,8 @@ func (x *Index) Replace(objects Objects) {
 	}
 }
 
-// identity tells objects of a kind apart by their generation: what they are translated to does not depend on their
-// status. Those of files have none, and are told apart by their pointers.
+// identity tells objects of a kind apart by their generation: their translation does not depend on their status.
+// Objects of files have no generation, and are told apart by their pointers.
 func identity(object metav1.Object) any {
 	type generation struct {
 		uid types.UID

@@ -15,7 +15,7 @@ type Live interface {
 	// Plane reports whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A
 	// data plane without an address is live.
 	Plane(Parent) (live bool, reason, message string)
-	// Addresses are where a data plane can be reached, and ClusterIPs those of its Service.
+	// Addresses are where a data plane can be reached, and ClusterIPs the cluster IPs of its Service.
 	Addresses(Parent) []gatewayv1.GatewayStatusAddress
 	ClusterIPs(Parent) []string
 	// Missing returns what not all proxies of a data plane run yet of the needs of an object, "" if they run all of it.
@@ -29,15 +29,15 @@ type Needs struct {
 	// Object is the object itself. WasLive reports whether its status says that its generation is live there.
 	Object  Object
 	WasLive bool
-	// Parents are the Gateway and the ListenerSet that it belongs to, and Labels those of its namespace, by which they
-	// select it; nil: they do not. An object that is live stays so while they change.
+	// Parents are the Gateway and the ListenerSet that it belongs to. Labels are the labels of its namespace by which
+	// they select it; nil: they do not select. An object that is live stays so while they change.
 	Parents []Object
 	Labels  labels.Set
 	// Uses are the objects that it refers to. It is live by their newest version.
 	Uses []Object
 }
 
-// needs returns what an object needs that refers to no other. conditions are those of its status.
+// needs returns what an object needs that refers to no other. conditions are the conditions of its status.
 func needs(kind string, object metav1.Object, conditions []metav1.Condition) Needs {
 	c := meta.FindStatusCondition(conditions, string(gatewayv1.GatewayConditionProgrammed))
 	isAwaiting := c != nil && c.Reason == string(gatewayv1.GatewayReasonAddressNotAssigned) &&

@@ -23,7 +23,8 @@ type ownership struct {
 	by string
 	// patterns are the hostnames that rules let namespaces use.
 	patterns map[string][]string
-	// claims are those of all that would have hostnames to themselves, and beyond tells why a route has none of them.
+	// claims are the claims of all that would have hostnames to themselves, and beyond has the reason for each route that
+	// gets none.
 	claims claims
 	beyond map[Object]string
 }
@@ -300,7 +301,7 @@ type held struct {
 	place claim
 }
 
-// hold adds a claim to those of the data plane.
+// hold adds a claim to the data plane's.
 func (p *plane) hold(c *hostnameClaim, isFirst bool) {
 	h := held{plane: p, keeps: c.keeps(p)}
 	p.ownership.claims.add(c.namespace, h.keeps, 1)
@@ -314,8 +315,8 @@ func (p *plane) hold(c *hostnameClaim, isFirst bool) {
 	c.route.held = append(c.route.held, h)
 }
 
-// claimHostnames adds the claims of a route to those of the data planes. It reports whether another namespace may have
-// one of its hostnames: then all claims have to be settled.
+// claimHostnames adds the claims of a route to its data planes'. It reports whether another namespace may have one of
+// its hostnames: then all claims have to be settled.
 func (t *translator) claimHostnames(r *route) (disputed bool) {
 	for _, p := range t.planes {
 		if !p.ownership.isFirstCome() {

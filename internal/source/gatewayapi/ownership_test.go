@@ -386,7 +386,8 @@ func acceptedIn(result *gatewayapi.Result) map[string]bool {
 	return accepted
 }
 
-// compareAgent compares the routes of a data plane with those of its agents, who see the objects that attachments name.
+// compareAgent compares the routes of a data plane with its agents' routes, which come from the objects that
+// attachments name.
 func compareAgent(t *testing.T, objects gatewayapi.Objects, result *gatewayapi.Result) {
 	t.Helper()
 	plane := result.DataPlanes()[0]

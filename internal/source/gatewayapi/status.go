@@ -62,8 +62,8 @@ func ProblemsByRoute(problems, ofModel []model.Problem) map[Object][]model.Probl
 	return byRoute
 }
 
-// StatusOf returns the status of those objects that have one. problems returns those of compiling what the model of a
-// data plane has of a route.
+// StatusOf returns the status of the given objects that have one. problems returns the problems of compiling a route
+// in the model of a data plane.
 func (r *Result) StatusOf(objects map[Object]bool, problems func(plane Parent, route Object) []model.Problem, live Live) Status {
 	t := *r.t
 	t.live, t.compiling = live, problems

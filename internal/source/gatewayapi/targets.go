@@ -27,8 +27,8 @@ type IdleTarget struct {
 	Missing bool
 }
 
-// IdleTargets returns the idle targets of all policies. No status has them: that of a policy lists only Gateways where
-// it is in effect.
+// IdleTargets returns the idle targets of all policies. No status has them: a policy's status lists only Gateways
+// where it is in effect.
 func (r *Result) IdleTargets() []IdleTarget {
 	var all []IdleTarget
 	t := r.t

@@ -83,7 +83,7 @@ func TestSlashBeforeHTTPS(t *testing.T) {
 	}
 }
 
-// TestRedirectOfAllPaths: that of the first Ingress of a host is for paths that no Ingress has, too.
+// TestRedirectOfAllPaths: the redirect of a host's first Ingress is for paths that no Ingress has, too.
 func TestRedirectOfAllPaths(t *testing.T) {
 	moved, web := pathOf(home, "moved", "a.test", "/a", Prefix+"permanent-redirect: https://b.test"), pathOf(home, "web", "a.test", "/b", "")
 	younger := strings.Replace(moved, "name: moved", `creationTimestamp: "2024-01-01T00:00:00Z", name: moved`, 1)

@@ -15,7 +15,7 @@ const usualDurations = "[200 202 401] 300"
 // authCacheTests are keys and durations, and what becomes of them.
 var authCacheTests = []struct {
 	key, duration string
-	// headers and cookies are those of the key, and others those that the Service gets beside the usual ones.
+	// headers and cookies are in the key. others are the headers that the Service gets beside the usual ones.
 	headers, cookies, others, durations string
 	// why is a part of the note why answers are not kept.
 	why string

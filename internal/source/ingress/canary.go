@@ -21,8 +21,8 @@ func isCanary(ingress *networkingv1.Ingress) bool {
 	return equalValues(ingress.Annotations[Prefix+"canary"], "true")
 }
 
-// ofCanary are the annotations that count on a canary; auth-tls-secret counts for the whole host. All others are those
-// of the main Ingress.
+// ofCanary are the annotations that count on a canary; auth-tls-secret counts for the whole host. All other
+// annotations come from the main Ingress.
 var ofCanary = []string{
 	"canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value", "canary-by-header-pattern", "canary-by-cookie",
 	authTLS,

@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the tables of the page instead of
 
 const page = "../../../docs/reference/ingress-nginx.md"
 
-// TestPage: the tables of the page are those of the package, each from its mark to the next heading or the end.
+// TestPage: the tables of the page equal the package's, each from its mark to the next heading or the end.
 func TestPage(t *testing.T) {
 	content, err := os.ReadFile(page)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOfFlags: its table is that of the package.
+// TestPageOfFlags: its table equals the package's.
 func TestPageOfFlags(t *testing.T) {
 	const page = "../../../docs/reference/ingress-nginx-flags.md"
 	content, err := os.ReadFile(page)

@@ -152,7 +152,7 @@ func setCustomHeaders(s *settings, value string) string {
 		}
 	}
 	all := s.rule.headers(ofAnswers)
-	for _, header := range headers.Set { // they come after those of a snippet
+	for _, header := range headers.Set { // they come after a snippet's
 		all.Set = slices.DeleteFunc(all.Set, func(h gatewayv1.HTTPHeader) bool { return strings.EqualFold(string(h.Name), string(header.Name)) })
 		all.Set = append(all.Set, header)
 	}

@@ -107,7 +107,7 @@ func (f *flat) answer() string {
 	return "500"
 }
 
-// objects returns those of a type.
+// objects returns the objects of a type.
 func objects[T Object](result *Result) (all []T) {
 	for _, object := range result.Objects {
 		if one, ok := object.(T); ok {

@@ -11,7 +11,7 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// hostSettings are those of Ingresses, by annotation.
+// hostSettings are the settings of Ingresses, by annotation.
 type hostSettings map[string]*settings
 
 // hostGuards are the annotations of guards, with the advice about them.

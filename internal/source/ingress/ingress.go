@@ -40,8 +40,8 @@ type Input struct {
 	Closed []Target
 	// Taken are objects of others: what is made must not have their names.
 	Taken []Subject
-	// Serving says that objects of an earlier translation are served while those of this one are applied. So a RouteFilter
-	// has the name of its content: a rule must not get another filter before it is changed itself.
+	// Serving reports whether objects of an earlier translation are served while this one's are applied. If so, a
+	// RouteFilter has the name of its content: a rule must not get another filter before it is changed itself.
 	Serving bool
 	// Grants are the ReferenceGrants of others. While objects are served, an Ingress needs one for a Service of another
 	// namespace: whoever may write Ingresses need not be allowed to write grants there.

@@ -25,7 +25,7 @@ const (
 	maxRules, maxHostnames, maxListeners = 16, 16, 64
 )
 
-// add adds an object with a namespace and name. Its kind is that of its type.
+// add adds an object with a namespace and name. Its kind follows from its type.
 func add(to *[]Object, object Object, namespace, name string) {
 	kind := reflect.TypeOf(object).Elem().Name()
 	object.GetObjectKind().SetGroupVersionKind(kinds.VersionOf(kind))

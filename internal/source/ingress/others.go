@@ -27,8 +27,8 @@ const (
 	onlyHTTPS = "HTTP is served too: remove the parentRef http from the routes of its hosts"
 )
 
-// wordsOfAccess are in names of annotations that may keep clients out, whatever program reads them, and
-// wordsOfControllers in those of controllers. They stand for their plurals, too.
+// wordsOfAccess are in names of annotations that may keep clients out, whatever program reads them. wordsOfControllers
+// are such words for annotations of controllers. They stand for their plurals, too.
 var (
 	wordsOfAccess = words(`access acl allow allowed allowlist auth authenticate authentication authn authorization authorize authz basicauth
 		blacklist block blocked blocklist captcha cidr denied deny denylist firewall forbid forbidden forwardauth geoip ipallowlist ipwhitelist jwt
@@ -56,8 +56,8 @@ func hasWord(name string, of map[string]bool) bool {
 		func(word string) bool { return of[word] })
 }
 
-// carryOther returns what is to be noted of an annotation that is none of ingress-nginx's. nginx passes requests on
-// whatever it says, so it closes the paths only if another program may keep clients out by it.
+// carryOther returns the note for an annotation that is none of ingress-nginx's. nginx ignores it, so it closes the
+// paths only if another program may keep clients out by it.
 func (s *settings) carryOther(name string) string {
 	text, isKnown := find(otherAnnotations, name)
 	isOther := IsController(name)
@@ -84,7 +84,7 @@ const otherController = "it is for another controller"
 
 const certManager = "cert-manager makes the certificate for the Ingress, and deletes it with the Ingress: make a Certificate for the Secret before that"
 
-// controllers begin the annotations of the controllers that Ingresses and routes may be for, beside those of the domain
+// controllers begin the annotations of the controllers that Ingresses and routes may be for, beside the domain
 // ingress.kubernetes.io. Any annotation of theirs may keep clients out.
 var controllers = []string{
 	"haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/", "nginx.com/", "projectcontour.io/",

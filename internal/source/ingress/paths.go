@@ -26,7 +26,7 @@ const (
 	expression = gatewayv1.PathMatchRegularExpression
 )
 
-// matches returns the match of each location, in an order that is then that of the locations.
+// matches returns the match of each location, in the order of h.locations, which it may sort.
 func (h *host) matches() []pathMatch {
 	regex := h.hasExpressions()
 	// What is wide has to be guarded as a whole, which an expression does. Expressions are tried in order.

@@ -95,7 +95,7 @@ func TestOlderRoutesComeFirst(t *testing.T) {
 	}
 }
 
-// TestOwners: the Ingresses that a route and its RouteFilters are for are known, those of redirects and canaries too.
+// TestOwners: the Ingresses that a route and its RouteFilters are for are known, also for redirects and canaries.
 func TestOwners(t *testing.T) {
 	const canary = Prefix + `canary: "true", ` + Prefix + "canary-weight: \"10\""
 	text := pathOf("a", "web", "a.test", "/", "") + pathOf("a", "new", "a.test", "/", canary) +

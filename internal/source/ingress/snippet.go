@@ -191,7 +191,7 @@ func (t *snippet) take(directive string, args []string) bool {
 	return t.set(&t.request.Set, "request", args[0], args[1])
 }
 
-// snippetVariables are those of nginx that are known here, too.
+// snippetVariables are the variables of nginx that are known here, too.
 var snippetVariables = map[string]appv1.HeaderVariableName{
 	"$remote_addr": appv1.HeaderVariableClientAddress, "$req_id": appv1.HeaderVariableRequestID,
 	"$ssl_protocol": appv1.HeaderVariableTLSVersion, "$ssl_server_name": appv1.HeaderVariableTLSServerName,

@@ -95,7 +95,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// TestSnippetBesideHeaders: those of custom-headers come after.
+// TestSnippetBesideHeaders: the headers of custom-headers come after the snippet's.
 func TestSnippetBesideHeaders(t *testing.T) {
 	const headers = "\n{apiVersion: v1, kind: ConfigMap, metadata: {name: headers}, data: {x-a: two}}\n---"
 	text := headers + pathOf(home, "web", "a.test", "/", Prefix+"custom-headers: headers, "+Prefix+`configuration-snippet: "more_set_headers 'X-A: one' 'X-B: b';"`)
@@ -130,7 +130,7 @@ func TestServerSnippets(t *testing.T) {
 	}
 }
 
-// TestSnippetsOfAll are those of the ConfigMap: they change headers of all answers, or close everything.
+// TestSnippetsOfAll: snippets of the ConfigMap change headers of all answers, or close everything.
 func TestSnippetsOfAll(t *testing.T) {
 	for data, want := range map[string]string{
 		`{server-snippet: "more_set_headers 'X-A: b';", http-snippet: "more_clear_headers Server;"}`:          `{"set":[{"name":"X-A","value":"b"}],"remove":["Server"]} Service web`,

@@ -17,7 +17,7 @@ import (
 type suiteInput struct {
 	// A are annotations of the Ingress, without the prefix, and C is the data of the controller's ConfigMap.
 	A, C map[string]string
-	// Host, Path and Type are those of the rule; TLS says that the host has a certificate.
+	// Host, Path and Type are the rule's; TLS reports whether the host has a certificate.
 	Host, Path, Type string
 	TLS              bool
 	// Other is another Ingress, of the same host unless it has one.
@@ -63,9 +63,8 @@ func asYAML(t *testing.T, object any) string {
 	return string(content)
 }
 
-// TestSuite has what becomes of the cases of ingress-nginx's own end-to-end suite that are about answers
-// (testdata/suite.tsv): the same as with nginx, or something else that a note, the page or that of flags names, or a
-// refusal that a note names.
+// TestSuite translates the cases of ingress-nginx's own end-to-end suite that are about answers (testdata/suite.tsv).
+// The outcome is the same as with nginx, or a difference that a note or a page names, or a refusal that a note names.
 func TestSuite(t *testing.T) {
 	content, err := os.ReadFile("testdata/suite.tsv")
 	if err != nil {
