@@ -55,7 +55,7 @@ type Entry struct {
 type Certificate struct {
 	// Names are the DNS names it is for, in lower case, sorted.
 	Names []string `json:"names,omitempty"`
-	// KeyType is that of the key: a listener may show one certificate of each for a name.
+	// KeyType is the type of its key: a listener may show one certificate of each type for a name.
 	KeyType   x509.PublicKeyAlgorithm `json:"keyType,omitempty"`
 	NotBefore time.Time               `json:"notBefore"`
 	NotAfter  time.Time               `json:"notAfter"`

@@ -24,7 +24,7 @@ const (
 // client asks one source.
 type client struct {
 	http *http.Client
-	// etag is that of the answer that was accepted last.
+	// etag is the ETag of the answer that was accepted last.
 	etag string
 }
 

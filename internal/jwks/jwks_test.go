@@ -108,7 +108,7 @@ func (r *rig) expect(wantIDs, wantProblem string) {
 	}
 }
 
-// TestKeysAreFetched: keys come and change. What cannot be used leaves those that were there, and is told.
+// TestKeysAreFetched: keys come and change. An unusable answer is reported, and leaves the earlier keys.
 func TestKeysAreFetched(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -366,7 +366,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestPlain: an error is told without what differs from try to try.
+// TestPlain: messages leave out what differs from try to try.
 func TestPlain(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{Port: 40001}, Err: errors.New("connection refused")}
 	for want, err := range map[string]error{

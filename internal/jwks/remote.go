@@ -2,8 +2,8 @@ package jwks
 
 import "net/netip"
 
-// classes are the addresses that keys are not fetched from. Private addresses, such as those of pods and Services, are
-// not among them, because issuers run in clusters, too.
+// classes are the addresses that keys are not fetched from. Private addresses, such as pods' and Services', are not
+// among them, because issuers run in clusters, too.
 var classes = []struct {
 	what     string
 	prefixes []netip.Prefix

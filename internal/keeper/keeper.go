@@ -28,8 +28,8 @@ const (
 	askAgain = time.Minute
 	// startTime is more than HAProxy takes from reading its files until it answers.
 	startTime = time.Minute
-	// askAll is up to how many new pairs HAProxy is asked about each before it may start on them. Among more, it need not
-	// be asked about those of which this program is sure. askAtOnce is how many it is asked about in one look.
+	// askAll bounds the new pairs that HAProxy checks one by one before it may start on them. Of more pairs, HAProxy need
+	// not check the ones of which this program is sure. askAtOnce bounds the checks of one look.
 	askAll    = 64
 	askAtOnce = 256
 	// ownDir is the directory in Pairs that has the name of no Secret, and passedFile is the journal in it of the digests

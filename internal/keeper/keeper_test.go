@@ -271,7 +271,7 @@ func TestKeeperWaitsForHAProxy(t *testing.T) {
 	r.expect(pairs{"a": a}, map[string]string{"a": "it has no tls.key"})
 }
 
-// HAProxy is told of what was written, each worker that may not have read it, and no other.
+// Each worker of HAProxy that may not have read a written file gets its content, and no other worker does.
 func TestKeeperTellsHAProxy(t *testing.T) {
 	r, authority, at := newRig(t), certtest.NewAuthority(t), time.Unix(2_000_000_000, 0)
 	first, renewed := authority.Issue(t, nil, certtest.Valid(at.Add(-time.Hour), at.Add(time.Hour))), authority.Issue(t, nil, certtest.Valid(at.Add(-time.Hour), at.Add(time.Hour)))

@@ -29,8 +29,8 @@ func (p *proxy) ReplaceMap(_ context.Context, name string, entries []ir.MapEntry
 	return nil
 }
 
-// TestKeeperPassesAPIKeysOn: HAProxy has those of all Secrets, in a file when it starts and at once when it runs. The
-// agent has none, and learns what is wrong.
+// TestKeeperPassesAPIKeysOn: HAProxy has the API keys of all Secrets, in a file when it starts and at once when it
+// runs. The agent has none, and learns of problems.
 func TestKeeperPassesAPIKeysOn(t *testing.T) {
 	r, at := newRig(t), time.Unix(100, 0)
 	file := filepath.Join(r.keeper.Pairs, "_", "api-keys.map")
@@ -57,7 +57,7 @@ func TestKeeperPassesAPIKeysOn(t *testing.T) {
 	if r.keeper.waiting {
 		t.Error("it waits for a worker to have a map")
 	}
-	// One that starts with it has read the file, or is told.
+	// A worker that starts with it has read the file, or gets the keys.
 	r.haproxy.keys = map[string]string{}
 	r.haproxy.restart(at)
 	expect("a 1\n"+one+"/a shop\n", "a", "1", one+"/a", "shop")

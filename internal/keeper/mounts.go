@@ -15,8 +15,8 @@ import (
 // mounts are the Secrets that kubelet mounts.
 type mounts struct {
 	dir string
-	// version is what the symlink showed when they were read, and digests are what they were; before that, those of an
-	// earlier program.
+	// version is the target of the symlink when they were read, and digests are the digests of what was read. Before the
+	// first read, the names come from an earlier process.
 	version string
 	digests map[string]string
 }

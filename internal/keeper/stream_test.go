@@ -100,8 +100,8 @@ func (r *streamRig) expectFile(dir, path, want string) {
 	})
 }
 
-// TestKeeperOfAKeyServer: what the server says is passed on as it comes, what it takes back goes, and what it says
-// nothing of is not known.
+// TestKeeperOfAKeyServer: objects are passed on as the server sends them, and removed as it takes them back. Objects
+// that it has not sent are unknown.
 func TestKeeperOfAKeyServer(t *testing.T) {
 	r, authority := newStreamRig(t), certtest.NewAuthority(t)
 	pair, login := authority.Issue(t, nil), map[string][]byte{"session-keys": []byte("k1:x"), "client-secret": []byte("s"), "issuer": []byte("https://idp")}

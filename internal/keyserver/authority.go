@@ -29,8 +29,8 @@ const (
 	clockSkew = time.Hour
 )
 
-// The files of the Secret with the server's identity. caFile has the certificates of all authorities, one of them that
-// of the key.
+// These are the files of the Secret with the server's identity. caFile has the certificates of all authorities,
+// including the key's.
 const (
 	caFile, caKeyFile     = "ca.crt", "ca.key"
 	nextFile, nextKeyFile = "next.crt", "next.key"

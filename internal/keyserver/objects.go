@@ -114,8 +114,8 @@ func strip(obj any) (any, error) {
 	return obj, nil // a tombstone
 }
 
-// stripBinding is the transform of the caches of RoleBindings and ClusterRoleBindings: of others than those of agents,
-// it keeps the name.
+// stripBinding is the transform of the caches of RoleBindings and ClusterRoleBindings. It keeps only the name, but for
+// bindings of agents.
 func stripBinding(obj any) (any, error) {
 	switch of := obj.(type) {
 	case *rbacv1.RoleBinding:

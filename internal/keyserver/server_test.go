@@ -222,7 +222,7 @@ func TestAPodGetsWhatItsGatewayMayHave(t *testing.T) {
 	}
 }
 
-// TestHave: a pod is told what differs.
+// TestHave: a pod gets what differs from what it has.
 func TestHave(t *testing.T) {
 	f := start(t, secrets, shop)
 	digest := keystream.Digest(map[string][]byte{"tls.crt": []byte("c"), "tls.key": []byte("k")})
@@ -300,7 +300,7 @@ func TestOneStreamForAPod(t *testing.T) {
 	}
 }
 
-// TestBounds: there are only so many streams, and a Gateway cannot take those of others.
+// TestBounds: the number of streams is bounded, and a Gateway cannot take the streams of others.
 func TestBounds(t *testing.T) {
 	s := newState(everywhere)
 	s.put(t, false, read(t, shop, own)...)

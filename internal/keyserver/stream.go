@@ -21,7 +21,7 @@ const (
 	writeTimeout = 10 * time.Second
 	// maxStreams is the most streams, and maxGatewayStreams the most for one Gateway. A pod has one.
 	maxStreams, maxGatewayStreams = 2048, 512
-	// maxUnnamed is the most names in the requests of a Gateway's pods that it does not name, until they are told so.
+	// maxUnnamed bounds the names that a Gateway's pods may ask for while the Gateway does not name them.
 	maxUnnamed = 100_000
 	// maxBatch is how many objects are looked up at once.
 	maxBatch = 64

@@ -134,8 +134,8 @@ func TestLongRequests(t *testing.T) {
 	}
 }
 
-// TestManyLongRequests: a pod has few long requests read at the same time. Others of its Gateway are refused, and those
-// of another Gateway are not.
+// TestManyLongRequests: few long requests of a pod are read at the same time. More requests of its Gateway are
+// refused, and requests of other Gateways are not.
 func TestManyLongRequests(t *testing.T) {
 	inBubble(t, func(f *fixture, dial func() net.Conn) {
 		begin := func(gateway, pod string) net.Conn {

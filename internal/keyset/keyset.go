@@ -176,7 +176,7 @@ func (k *jsonWebKey) rsa() (public crypto.PublicKey, algorithm string, err error
 	return &rsa.PublicKey{N: n, E: int(e.Int64())}, algorithm, nil
 }
 
-// curves are those of the algorithms for EC keys.
+// curves are the curves of the algorithms for EC keys.
 var curves = map[string]struct {
 	curve     elliptic.Curve
 	algorithm string

@@ -43,7 +43,7 @@ type Line struct {
 	Kind string `json:"kind,omitempty"`
 	// Name is that in the pod: the object's own, or what it is called in the namespace of the Gateway.
 	Name string `json:"name,omitempty"`
-	// Digest is that of Files.
+	// Digest is the digest of Files.
 	Digest string `json:"digest,omitempty"`
 	// Files are the content. None: there is no such object, or the Gateway may not have it.
 	Files map[string][]byte `json:"files,omitempty"`

@@ -16,7 +16,7 @@ import (
 // Routes are the kinds of routes.
 var Routes = strings.Fields("HTTPRoute GRPCRoute TLSRoute TCPRoute UDPRoute")
 
-// versions are those of the kinds.
+// versions are the versions of the kinds.
 var versions = map[string]schema.GroupVersion{}
 
 func init() {

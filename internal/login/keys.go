@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// secretSize is that of a key in a Secret, in bytes, and keySize that of the keys that are derived from it, for
-	// AES-256.
+	// secretSize is the size of a key in a Secret, and keySize the size of the keys derived from it for AES-256, in
+	// bytes.
 	secretSize, keySize = 32, 32
-	// idSize, nonceSize and tagSize are those of the parts of a sealed text, in bytes.
+	// idSize, nonceSize and tagSize are the sizes of the parts of a sealed text, in bytes.
 	idSize, nonceSize, tagSize = 6, 12, 16
 )
 
@@ -35,12 +35,12 @@ const (
 
 // Key is one of the keys of a Secret.
 type Key struct {
-	// ID tells which key a text is sealed with: it says nothing about the key.
+	// ID names the key that seals a text, and reveals nothing of the key.
 	ID      string
 	derived map[Purpose][]byte
 }
 
-// Keys are those of a Secret. The first seals, and all open.
+// Keys are the keys of a Secret. The first seals, and all open.
 type Keys []Key
 
 // ParseKeys reads a file with keys: lines of 64 hexadecimal digits. problem names the lines that cannot be used, "" if

@@ -78,8 +78,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestIssuer: a client's secret is for the provider that its Secret names, and for no other. Nothing in the Secret is
-// told.
+// TestIssuer: a client secret is for the provider that its Secret names, and for no other. Problems show nothing of
+// the Secret.
 func TestIssuer(t *testing.T) {
 	const issuer = "https://id.example.com"
 	for content, want := range map[string]string{
@@ -93,7 +93,7 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
-// TestSettings: a question has all settings, and sessions are for those that are told apart.
+// TestSettings: a question has all settings, and different settings have sessions of their own.
 func TestSettings(t *testing.T) {
 	settings := Settings{Issuer: "https://a/?&=+%", ClientID: "b", Secret: "c", Path: "/d", Scopes: []string{"e"}, Token: "ID"}
 	got, err := ParseQuestion(settings.Question())

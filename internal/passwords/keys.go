@@ -16,8 +16,8 @@ type Keys map[string]string
 // clientName matches names of clients: what a header, a map and text of JSON can have as it is.
 var clientName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@-]{0,126}[A-Za-z0-9])?$`)
 
-// ParseKeys reads a file with API keys: lines with the name of a client, a colon, and the SHA-256 of a key in
-// hexadecimal. problem is as that of Parse.
+// ParseKeys reads a file with API keys. A line is the name of a client, a colon, and the SHA-256 of a key in
+// hexadecimal. problem is as from Parse.
 func ParseKeys(content []byte) (keys Keys, problem string) {
 	keys = Keys{}
 	problem = certificates.ParseLines(certificates.APIKeysFile, content, "key", "be used", keys.add)

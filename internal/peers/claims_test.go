@@ -16,7 +16,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 )
 
-// TestPodsCountClaimsTogether: pods count the requests of a user together, by a claim, and those of another one apart.
+// TestPodsCountClaimsTogether: pods add up the requests of a user by a claim, apart from other users' requests.
 func TestPodsCountClaimsTogether(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -24,7 +24,7 @@ type Config struct {
 	Configuration string `json:"configuration,omitempty"`
 	// Reloads are the last ones, the newest first, also those that HAProxy refused.
 	Reloads []Reload `json:"reloads"`
-	// HAProxy is what it says of itself; nil if it does not answer.
+	// HAProxy is the state that HAProxy reports; nil if it does not answer.
 	HAProxy *HAProxy `json:"haproxy,omitempty"`
 }
 
@@ -92,8 +92,8 @@ type Server struct {
 	Backup bool `json:"backup,omitempty"`
 	// Check is the outcome of the last health check; "" if there was none.
 	Check string `json:"check,omitempty"`
-	// Sessions are requests and connections that are on it now, Total those since it was added, and Errors those of
-	// them that it did not take or answer.
+	// Sessions are the requests and connections on it now, Total the ones since it was added, and Errors the ones that it
+	// did not take or answer.
 	Sessions int64 `json:"sessions"`
 	Total    int64 `json:"total"`
 	Errors   int64 `json:"errors"`

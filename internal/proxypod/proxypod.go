@@ -118,7 +118,7 @@ func SelectsProxies(service *corev1.Service) bool {
 // Mounts are what proxy pods of a Gateway mount, by name, sorted and unique.
 type Mounts struct {
 	// Certificates are Secrets with certificates, and Users are Secrets with users, API keys or keys of sessions. Logins
-	// are those of Users that a LoginContainer needs, too.
+	// are the Secrets of Users that a LoginContainer needs, too.
 	Certificates, Users, Logins []string
 	// ConfigMaps have CA certificates, JWT keys or rules of a WAF.
 	ConfigMaps []string

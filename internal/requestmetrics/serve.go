@@ -20,7 +20,7 @@ func (c *Collector) connected() func(line []byte) {
 	return func(line []byte) { c.take(line, numbers) }
 }
 
-// take takes in a line. numbers are those of the lines so far, by frontend.
+// take takes in a line. numbers are the numbers of the lines so far, by frontend.
 func (c *Collector) take(line []byte, numbers map[string]*ring.Counter) {
 	frontend, rest, _ := bytes.Cut(line, []byte(" "))
 	text, rest, isRequest := bytes.Cut(rest, []byte(" "))

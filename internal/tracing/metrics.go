@@ -20,7 +20,7 @@ var (
 	}, []string{"reason"})
 )
 
-// Metrics are those of all exporters of the process.
+// Metrics are the metrics of all exporters of the process.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{exported, lost} }
 
 func lose(reason string, spans int) { lost.WithLabelValues(reason).Add(float64(spans)) }

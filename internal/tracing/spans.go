@@ -15,14 +15,14 @@ import (
 // Attributes are as in OpenTelemetry's semantic conventions for HTTP, which GEP-5253 of the Gateway API names. Those of
 // our own begin with "gateway.".
 
-// flags are those of all spans: they are sampled, and it is known whether their parent is remote. isRemote says that it
-// is.
+// flags are the flags of all spans: they are sampled, and it is known whether their parent is remote. isRemote is the
+// flag of a remote parent.
 const (
 	flags    = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK) | 1
 	isRemote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
 )
 
-// versionNames are those of HTTP's versions.
+// versionNames are OpenTelemetry's names of HTTP's versions.
 var versionNames = map[string]string{"1.0": "1.0", "1.1": "1.1", "2.0": "2", "3.0": "3"}
 
 // routePath returns the path that the rule of a request has in a table; "": that is not known.

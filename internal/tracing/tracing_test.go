@@ -64,7 +64,7 @@ func mustParse(t *testing.T, text string) *line {
 	return l
 }
 
-// TestSpans: the backend's span is in the span of the request, which is in that of the client.
+// TestSpans: the backend's span is in the request's span, which is in the client's.
 func TestSpans(t *testing.T) {
 	spans := mustParse(t, proxied).spans("/cart")
 	if len(spans) != 2 {
@@ -228,7 +228,7 @@ func partialSuccess(fields []byte) []byte {
 }
 
 // TestExport: what a collector does not take is sent again if it asks for that, and counted if not.
-func TestExport(t *testing.T) { //nolint:paralleltest // the metrics are those of the process
+func TestExport(t *testing.T) { //nolint:paralleltest // the process shares the metrics
 	taken := func(_ http.ResponseWriter, _ int) bool { return true }
 	status := func(status int) func(http.ResponseWriter, int) bool {
 		return func(w http.ResponseWriter, _ int) bool {
@@ -283,7 +283,7 @@ func TestExport(t *testing.T) { //nolint:paralleltest // the metrics are those o
 
 // TestTooManySpans: HAProxy's lines are read while the collector takes nothing, and the spans that find no room are
 // counted.
-func TestTooManySpans(t *testing.T) { //nolint:paralleltest // the metrics are those of the process
+func TestTooManySpans(t *testing.T) { //nolint:paralleltest // the process shares the metrics
 	c := startCollector(t, func(http.ResponseWriter, int) bool { return true })
 	if taken, gone := export(t, c.URL, maxQueued+10); taken != 2*maxQueued || gone != 20 {
 		t.Errorf("%d spans are taken and %d lost, want %d and 20", taken, gone, 2*maxQueued)
@@ -300,7 +300,7 @@ func TestTooManySpans(t *testing.T) { //nolint:paralleltest // the metrics are t
 }
 
 // TestRun: spans are sent without waiting for a batch to be full, and what is left when the agent ends.
-func TestRun(t *testing.T) { //nolint:paralleltest // the metrics are those of the process
+func TestRun(t *testing.T) { //nolint:paralleltest // the process shares the metrics
 	got := make(chan int, 10)
 	c := startCollector(t, func(http.ResponseWriter, int) bool {
 		got <- 1

@@ -22,7 +22,7 @@ type node[V comparable] struct {
 	priority    uint64
 	left, right *node[V]
 	size        int
-	// own is the Sum of the entry, and sum that of all entries below.
+	// own is the Sum of the entry, and sum the Sum of all entries below.
 	own, sum Sum
 	// owner is the editor that made it, and may change it.
 	owner *owner

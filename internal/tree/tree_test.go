@@ -11,7 +11,7 @@ import (
 	"gateway/internal/tree"
 )
 
-// TestMap compares maps with those of Go, by random edits. No earlier map changes.
+// TestMap compares maps with Go's, by random edits. No earlier map changes.
 func TestMap(t *testing.T) {
 	t.Parallel()
 	random := testtier.Rand(t)

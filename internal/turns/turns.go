@@ -78,8 +78,8 @@ func (q *Queue) enter(client Client) (turn chan bool, entered bool) {
 	return turn, false
 }
 
-// makeRoom takes the last place of the team with most of them, unless that would then have fewer than this one. Of a
-// team, it is that of the client with most.
+// makeRoom removes a waiting client for a new one. It takes the last place of the team with most of them, unless that
+// team would then have fewer than the new one's. Of that team, it takes the client with most.
 func (q *Queue) makeRoom(client Client) bool {
 	team := client.Team
 	for _, other := range q.teams {
@@ -140,7 +140,7 @@ func (q *Queue) begin(client Client) {
 	q.teamGoing[client.Team]++
 }
 
-// end ends a turn of a client, and begins that of the first in order that may go.
+// end ends a turn of a client, and begins the turn of the first in order that may go.
 func (q *Queue) end(client Client) {
 	q.free++
 	if q.going[client]--; q.going[client] == 0 {

@@ -10,7 +10,7 @@ import (
 // version is set by make release: -ldflags="-X gateway/internal/version.version=v0.1.0".
 var version string
 
-// String is the version: that of the release or, of another build, what Go says of the main module.
+// String is the version of the release or, in another build, Go's version of the main module.
 func String() string {
 	if version != "" {
 		return version

@@ -86,7 +86,7 @@ func (s *Set) Informers() ([]cache.SharedIndexInformer, error) {
 type Result struct {
 	// Written are the kinds of the children that had to be written.
 	Written []string
-	// Service is that of the Gateway; nil if it could not be made. It is only read.
+	// Service is the Gateway's Service; nil if it could not be made. It is only read.
 	Service *corev1.Service
 	// Pods is what the Deployment or DaemonSet says of the proxy pods.
 	Pods status.Pods

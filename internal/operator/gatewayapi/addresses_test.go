@@ -24,7 +24,7 @@ func (f *fixture) gateway(namespace, name string) *gatewayv1.Gateway {
 	return nil
 }
 
-// TestClusterIPs are those of the Service that our Gateway owns.
+// TestClusterIPs are the cluster IPs of the Service that our Gateway owns.
 func TestClusterIPs(t *testing.T) {
 	for _, test := range []struct {
 		isForeign bool

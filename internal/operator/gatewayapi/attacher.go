@@ -29,7 +29,7 @@ import (
 // attachers is how many places are attached at a time.
 const attachers = 8
 
-// The reasons of the conditions of a GatewayAttachment, beside those of a Gateway whose children cannot be made.
+// These are the reasons of the conditions of a GatewayAttachment. A Gateway whose children cannot be made has others.
 const (
 	reasonBound       = "Bound"
 	reasonTerminating = "NamespaceTerminating"
@@ -69,8 +69,8 @@ type wantedPlace struct {
 }
 
 // attacher makes RoleBindings and GatewayAttachments, several at a time and one Gateway after the other, so that a
-// Gateway with many namespaces does not hold up another one. Agents get the permission before they are told of a
-// namespace, and are told before they lose it.
+// Gateway with many namespaces does not hold up another one. Agents get the permission before the GatewayAttachment
+// names a namespace, and lose it after the GatewayAttachment is gone.
 type attacher struct {
 	Clients
 	bindings, attachments cache.Store

@@ -156,7 +156,7 @@ func (c *Controller) ownGateways(seen *observed) []attachable {
 	return all
 }
 
-// wasAttached reports whether the agents of a Gateway are told of namespaces.
+// wasAttached reports whether a Gateway has GatewayAttachments.
 func (c *Controller) wasAttached(gateway *appv1.Gateway) bool {
 	return gateway.Status.Attachments != nil || len(c.attachmentsOf(gateway)) > 0
 }

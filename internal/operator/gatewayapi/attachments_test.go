@@ -48,7 +48,7 @@ const unreadableTeam = "the proxies cannot read namespace team: RoleBinding team
 
 const bindingInTeam = "patch rolebindings team/web.shop-gateway"
 
-// attached are the namespaces that the agents of Gateway shop are told of, and may read.
+// attached returns the namespaces that the agents of Gateway shop know of, and may read.
 func (f *fixture) attached() string {
 	f.t.Helper()
 	var names []string
@@ -62,7 +62,7 @@ func (f *fixture) attached() string {
 	return strings.Join(names, " ")
 }
 
-// told is what the agents of Gateway shop are told of its own namespace.
+// told returns what the agents of Gateway shop know of its own namespace.
 func (f *fixture) told() *appv1.GatewayAttachmentSpec {
 	f.t.Helper()
 	for _, object := range f.list(ownKind("GatewayAttachment")) {
@@ -80,8 +80,8 @@ func (f *fixture) expectAttached(want string) {
 	}
 }
 
-// TestAgentsMayReadANamespaceWhileItHasSomething: they get the permission before they are told, and lose it after they
-// have been told that there is nothing any more.
+// TestAgentsMayReadANamespaceWhileItHasSomething: they get the permission before the GatewayAttachment is written, and
+// lose it after the GatewayAttachment is gone.
 func TestAgentsMayReadANamespaceWhileItHasSomething(t *testing.T) {
 	f := newFixture(t, shop)
 	f.settle()

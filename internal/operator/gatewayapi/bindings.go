@@ -46,7 +46,7 @@ func bindingOf(object any) *roleBinding {
 	return nil
 }
 
-// binding returns that of a place as the cache has it, nil if there is none.
+// binding returns the binding of a place as the cache has it, nil if there is none.
 func (a *attacher) binding(p place) *roleBinding {
 	store := a.bindings
 	if p.namespace == "" {

@@ -207,8 +207,8 @@ func (c *Controller) hasBundles() bool {
 	return c.bundles
 }
 
-// has returns the resources that the cluster has of the groups of the Gateway API, and of those of ClusterTrustBundles
-// and ServiceImports. ServiceImports of any version count as of the first one.
+// has returns the resources that the cluster has of the Gateway API's groups, and of ClusterTrustBundles and
+// ServiceImports. ServiceImports of any version count as of the first one.
 func (c *Controller) has() (map[schema.GroupVersionResource]bool, error) {
 	all := map[schema.GroupVersionResource]bool{}
 	groups := slices.Concat(multicluster.Versions, []schema.GroupVersion{

@@ -57,7 +57,7 @@ func TestAGatewayBecomesAnOwnGateway(t *testing.T) {
 		"Accepted=True Accepted", "Programmed=False Pending: its proxies do not run yet",
 		"listeners[0] Accepted=True Accepted")
 
-	// What belongs to our Gateway is told to the agents once it is there.
+	// The agents learn what belongs to our Gateway once it is there.
 	f.expectWrites(f.mustSync(), "patch own gatewayattachments web/shop.web")
 	f.expectAttached("web")
 }

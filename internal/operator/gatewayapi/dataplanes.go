@@ -23,8 +23,8 @@ import (
 	source "gateway/internal/source/gatewayapi"
 )
 
-// fieldManager owns the fields of our Gateways that are for Gateways of the Gateway API. The operator owns those of the
-// status by another name.
+// fieldManager owns the fields of our Gateways that are for Gateways of the Gateway API. The operator owns the status
+// by another name.
 const fieldManager = "gateway-operator-gatewayapi"
 
 // force takes over fields that we want, whoever set them last.

@@ -185,8 +185,7 @@ func (m *marker) policy(
 	}
 }
 
-// route marks a route at those of its parents that are ours. At parents that stay unchanged, it leaves the entry as it
-// is.
+// route marks a route at its parents that are ours. At unchanged parents, it leaves the entry as it is.
 func (m *marker) route(kind string, route metav1.Object) {
 	if !source.IsRoute(kind) {
 		return

@@ -138,7 +138,7 @@ func TestAFaultyObjectIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAPanicStaysWithItsGateway: its data plane, routes and ListenerSets stay as they are, and so do those of all
+// TestAPanicStaysWithItsGateway: its data plane, routes and ListenerSets stay as they are. So does everything of all
 // Gateways of a faulty class.
 func TestAPanicStaysWithItsGateway(t *testing.T) {
 	edited := func(documents string) string {

@@ -98,7 +98,7 @@ func newFixture(tb testing.TB, documents string) *fixture {
 // informerOf returns the informer that fills a cache, nil if the cluster does not have the kind.
 type informerOf func(f *fixture) cache.SharedIndexInformer
 
-// kinds are those of the objects that the Controller reads.
+// kinds are the kinds of the objects that the Controller reads.
 var kinds = map[schema.GroupVersionKind]informerOf{
 	ownKind("Gateway"):           func(f *fixture) cache.SharedIndexInformer { return f.inputs.Gateways.Informer() },
 	ownKind("GatewayProxy"):      func(f *fixture) cache.SharedIndexInformer { return f.inputs.Proxies },
@@ -372,8 +372,8 @@ func podRef(name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Pod", Name: name}
 }
 
-// conditions are those of an object as the API server has them: "[PART ]Type=Status Reason[: message]". The part is
-// "parents[0]", "ancestors[0]" or "listeners[0]".
+// conditions returns the conditions of an object as the API server has them: "[PART ]Type=Status Reason[: message]".
+// The part is "parents[0]", "ancestors[0]" or "listeners[0]".
 func (f *fixture) conditions(kind schema.GroupVersionKind, namespace, name string) []string {
 	f.t.Helper()
 	for _, object := range f.list(kind) {

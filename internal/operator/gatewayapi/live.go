@@ -112,9 +112,9 @@ func (o *observed) attachment(plane source.Parent, namespace string) (*appv1.Gat
 	return version.object.(*appv1.GatewayAttachment), version.first
 }
 
-// has reports whether all proxies of a data plane run a resource of a namespace up to a version. Before it says so, it
-// asks the API server: the caches may lack a pod that is about to receive traffic. Such a pod has reported. So it is
-// enough that all that have reported run it. Where one does not, it may receive no traffic.
+// has reports whether all proxies of a data plane run a resource of a namespace up to a version. Before it returns
+// true, it asks the API server: the caches may lack a pod that is about to receive traffic. Such a pod has reported,
+// so it is enough that all that have reported run it. A pod that does not run it may receive no traffic.
 func (o *observed) has(plane source.Parent, resource, namespace, version string) bool {
 	return o.live[plane].Has(resource, namespace, version) &&
 		(o.allNow(plane).Has(resource, namespace, version) || o.liveNow(plane).Has(resource, namespace, version))

@@ -31,8 +31,8 @@ spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: web
 // toTeam is the route of shop with a backend in namespace team.
 var toTeam = strings.Replace(route, "backendRefs: [{name: api", "backendRefs: [{namespace: team, name: api", 1)
 
-// run has the only proxy run all there is, as the caches of its agent have it: with the attachments from before, if the
-// agent does not follow those of now yet.
+// run makes the only proxy run everything that its agent's caches have. behind leaves the agent with the earlier
+// attachments.
 func (f *fixture) run(behind bool) {
 	f.t.Helper()
 	before := ""

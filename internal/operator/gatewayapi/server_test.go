@@ -263,7 +263,7 @@ func (s *fakeServer) put(documents string) {
 	}
 }
 
-// keepStatus sets the status of an object to that of the API server's.
+// keepStatus sets the status of an object to the API server's.
 func (s *fakeServer) keepStatus(kind schema.GroupVersionKind, object runtime.Object) {
 	s.t.Helper()
 	resource, tracker := s.resourceOf(kind)

@@ -15,7 +15,7 @@ import (
 	"gateway/internal/operator/children"
 )
 
-// These tests have a Controller whose caches are behind, as those of a leader that was frozen and has lost its lease:
+// These tests have a Controller whose caches are behind, as in a leader that was frozen and has lost its lease:
 // another one has changed what it is about to write.
 
 // expectOutdated checks that the API server refused what a sync wrote, and that the sync is to be tried again.

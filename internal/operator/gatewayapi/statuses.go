@@ -137,7 +137,7 @@ func (c *Controller) writeRoute(id source.Object, object metav1.Object, wanted [
 	}
 }
 
-// updateRoute has the status of a route written if it changes. copied is the route, and status that of copied.
+// updateRoute queues the status of a route if it changes. copied is a copy of the route, and status points into it.
 func updateRoute[T metav1.Object](
 	c *Controller, id source.Object, copied T, status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentStatus, now metav1.Time, client updater[T],
 ) {

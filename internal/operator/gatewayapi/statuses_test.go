@@ -88,8 +88,7 @@ func TestAStatusIsWrittenOnce(t *testing.T) {
 	f.settle()
 }
 
-// TestAPendingStatusWaits for the proxies to run the route, so that one write tells both. What is wrong is told at
-// once.
+// TestAPendingStatusWaits for the proxies to run the route, so that one write has both. Problems are written at once.
 func TestAPendingStatusWaits(t *testing.T) {
 	for _, test := range []struct {
 		name, documents string
@@ -100,7 +99,7 @@ func TestAPendingStatusWaits(t *testing.T) {
 		{"the proxies do not run it", shop, func(*fixture) {}, 0, 1, "parents[0] Programmed=False Pending: its proxies do not run yet"},
 		{"the proxies run it meanwhile", shop, func(f *fixture) {
 			f.catchUp()
-			must(f.t, f.syncOnce(context.Background())) // the agents are told of the namespace
+			must(f.t, f.syncOnce(context.Background())) // the GatewayAttachment of the namespace
 			f.program("web", "shop")
 			f.catchUp()
 			must(f.t, f.syncOnce(context.Background()))

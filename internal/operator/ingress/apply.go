@@ -35,7 +35,7 @@ type applied struct {
 	generation              int64
 	created                 metav1.Time
 	at                      time.Time
-	// class is that of the object, and home a Gateway or ListenerSet.
+	// class is the object's class, and home its Gateway or ListenerSet.
 	class string
 	home  source.Object
 }

@@ -42,8 +42,8 @@ const (
 	resync = 10 * time.Minute
 	// syncTimeout is how long one sync may wait for the API server.
 	syncTimeout = 10 * time.Minute
-	// settling is how long an object stays that nothing refers to any more. Proxies may see its end before that of the
-	// reference.
+	// settling is how long an object stays after the last reference to it. Proxies may see its end before the
+	// reference's.
 	settling = 5 * time.Second
 	// watchDelay is how long the API server may take to show what was written. If it takes longer, it is written again.
 	watchDelay = 10 * time.Second

@@ -25,7 +25,7 @@ type evaluation struct {
 	// objects are in the order in which they are to be created, and byName has the same.
 	objects []*desired
 	byName  map[source.Subject]*desired
-	// notes are those of all classes.
+	// notes are the notes of all classes.
 	notes []note
 	// served are the Ingresses of our classes, by UID, and waiting the classes that stay as they are, with the reason.
 	served  map[types.UID]*served
@@ -39,7 +39,7 @@ type desired struct {
 	source.Subject
 	class  *networkingv1.IngressClass
 	object source.Object
-	// digest is that of the object.
+	// digest is the digest of object.
 	digest string
 	owners []*networkingv1.Ingress
 	// family is the same for routes that differ in their rules alone, host is their first one.
@@ -207,7 +207,7 @@ func newDesired(object source.Object, class *networkingv1.IngressClass, owners [
 	return one
 }
 
-// hostnames are those of a route, "" for one without, or of the listeners of a ListenerSet.
+// hostnames returns the hostnames of a route, "" for one without, or of the listeners of a ListenerSet.
 func (d *desired) hostnames() (all []string) {
 	var names []gatewayv1.Hostname
 	switch object := d.object.(type) {

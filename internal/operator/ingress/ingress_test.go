@@ -207,7 +207,7 @@ func (f *fixture) expectWrites(want ...string) {
 	}
 }
 
-// specs are those of what there is, by namespace and name.
+// specs returns the specs of all objects, by namespace and name.
 func (f *fixture) specs() map[string]string {
 	all := map[string]string{}
 	for subject, object := range f.objects {

@@ -245,7 +245,7 @@ func list[L any](ctx context.Context, client interface {
 	return err
 }
 
-// denied returns those of the permissions that the operator does not have in a namespace, for people to read.
+// denied returns the permissions that the operator lacks in a namespace, for people to read.
 func denied(
 	ctx context.Context, kube kubernetes.Interface, namespace string, permissions []Permission,
 ) ([]string, error) {

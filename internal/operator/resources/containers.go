@@ -160,9 +160,9 @@ func nodeAddresses(gateway *appv1.Gateway) []*corev1ac.EnvVarApplyConfiguration 
 	return []*corev1ac.EnvVarApplyConfiguration{fromPod("HOST_IPS", "status.hostIPs"), fromPod("POD_IPS", "status.podIPs")}
 }
 
-// haproxy is the proxy itself, as master and worker. It declares no listener ports but those of the node: others change
-// without a new pod. It holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up:
-// those of the node, if it has none.
+// haproxy is the proxy itself, as master and worker. It declares only listener ports of the node: others change
+// without a new pod. It holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up.
+// Without a limit, it is the CPUs of the node.
 func haproxy(gateway *appv1.Gateway, mounted content, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(proxypod.HAProxyContainer).
@@ -232,7 +232,7 @@ func proxyResources(resources appv1.PodResources) *corev1ac.ResourceRequirements
 	return requirements
 }
 
-// sidecarResources are those of a container that users do not size.
+// sidecarResources are the resources of a container that users do not size.
 func sidecarResources(cpu, memory, limit string) *corev1ac.ResourceRequirementsApplyConfiguration {
 	resources := corev1ac.ResourceRequirements().
 		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)})

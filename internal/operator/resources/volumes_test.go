@@ -149,7 +149,7 @@ func TestUsersAlone(t *testing.T) {
 	}
 }
 
-// A Gateway without Secrets has the container keys for names of endpoints alone, and the agent is told.
+// A Gateway without Secrets has the container keys only to verify names of endpoints, and the agent knows of it.
 func TestNamesAlone(t *testing.T) {
 	gateway := readGateway(t, "testdata/plain.in.yaml")
 	if gateway.Status.Attachments = nil; len(DesiredDeployment(gateway, testOptions).Spec.Template.Spec.InitContainers) != 1 {

@@ -27,9 +27,9 @@ func lacksAddress(gateway *appv1.Gateway, service *corev1.Service) bool {
 	return !slices.ContainsFunc(found, func(address appv1.GatewayAddress) bool { return model.SameAddress(address.Value, wanted) })
 }
 
-// addresses are those that clients use; DNS tools publish them. Where nodes pass connections on to the proxies and
-// there is no load balancer, they are those of the nodes whose proxy is ready. While none is, they stay: a name that is
-// gone from DNS is gone for longer than a proxy that restarts.
+// addresses returns the addresses for clients, which DNS tools publish. Where nodes pass connections on to the proxies
+// and there is no load balancer, these are the addresses of nodes with a ready proxy. While no node has one, the
+// earlier addresses stay: a name that is gone from DNS is gone for longer than a proxy that restarts.
 func addresses(gateway *appv1.Gateway, service *corev1.Service, proxies endpoints, reports reports) []appv1.GatewayAddress {
 	if !gateway.Spec.Pods.HostPorts || isBalanced(service) {
 		return serviceAddresses(service)
@@ -59,8 +59,8 @@ func nodeAddresses(proxies endpoints, reports reports) []appv1.GatewayAddress {
 	return found
 }
 
-// serviceAddresses are those of the Service's load balancer, none until it has some. A Service without one has its
-// cluster IPs.
+// serviceAddresses returns the addresses of the Service's load balancer, none until it has some. A Service without a
+// load balancer has its cluster IPs.
 func serviceAddresses(service *corev1.Service) []appv1.GatewayAddress {
 	var found []appv1.GatewayAddress
 	switch {

@@ -11,7 +11,7 @@ import (
 	"gateway/internal/model"
 )
 
-// docs/reference/conditions.md describes the reasons. With several problems, the reason is that of the first one.
+// docs/reference/conditions.md describes the reasons. With several problems, the reason is the first problem's.
 
 // The reasons of the condition Accepted.
 const (

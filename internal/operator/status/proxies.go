@@ -62,7 +62,7 @@ func sortedUnique(names []string) []string {
 // reports are what proxies report, by the names of their pods.
 type reports map[string]appv1.GatewayProxyStatus
 
-// reportsOf are the reports that count: those of endpoints of the Gateway's Service. A pod that serves another Gateway
+// reportsOf returns the reports that count: from endpoints of the Gateway's Service. A pod that serves another Gateway
 // of the name runs no generation of this one.
 func reportsOf(gateway *appv1.Gateway, proxies endpoints, all []*appv1.GatewayProxy) reports {
 	counted := reports{}

@@ -133,7 +133,7 @@ func TestAppProtocol(t *testing.T) {
 	expectCondition(t, tests)
 }
 
-// An entry of spec.backends may be there before its route is: it is told of, and nothing is wrong.
+// An entry of spec.backends may be there before its route is: an event names it, and nothing is wrong.
 func TestUnusedBackends(t *testing.T) {
 	const served = "Accepted=True Accepted: every route is served"
 	const unused = "Accepted=True UnusedBackend: every route is served; "
@@ -187,7 +187,7 @@ func TestManyUnusedBackends(t *testing.T) {
 	}
 }
 
-// One that is told is no reason to write the status again, or for another event.
+// An unused entry that was reported causes no other status write, and no other event.
 func TestAnUnusedBackendIsToldOnce(t *testing.T) {
 	gateway, observed := newGateway(withTLSBackend("api", 8443)), reporting(slicesOf(ready("a")), report("a", 7))
 	computed := Compute(gateway, observed, before)
@@ -385,7 +385,7 @@ func TestMoreProblemsThanAReportLists(t *testing.T) {
 	}
 }
 
-// A certificate that is left out keeps nothing else from being live, and is told by an event.
+// A certificate that is left out keeps nothing else from being live, and an event names it.
 func TestAReportedProblemIsAWarningBesideProgrammed(t *testing.T) {
 	gateway := newGateway(withListener("https", []string{"bad"}, nil))
 	observed := reporting(slicesOf(ready("a")),

@@ -41,7 +41,7 @@ func TestListeners(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
-	// What its filters name is told there, too.
+	// The objects that its filters name are reported there, too.
 	gateway.Spec.Listeners[1].Filters = []appv1.RuleFilter{{
 		Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "gone", Port: 80}},
 	}}

@@ -56,7 +56,7 @@ type Pods struct {
 
 // ChildFailure is the reason why a child is not as it should be.
 type ChildFailure struct {
-	// Reason is that of Programmed.
+	// Reason is the reason of Programmed.
 	Reason string
 	// Message names the child and says what to do.
 	Message string
