@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestLoadBalancersThatNoticeLate: behind load balancers that know the pods by themselves, and go on sending new
-// connections to a pod that is to stop for as long as those of clouds do, a rollout of the proxies loses no request.
+// TestLoadBalancersThatNoticeLate: a rollout of the proxies loses no request behind load balancers that know the pods
+// by themselves, and go on sending new connections to a stopping pod for as long as clouds' load balancers do.
 func TestLoadBalancersThatNoticeLate(t *testing.T) {
 	needNode(t)
 	for name, notices := range map[string]struct{ after, stopDelay time.Duration }{

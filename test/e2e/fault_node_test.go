@@ -61,8 +61,8 @@ type program struct {
 	id, parent int
 }
 
-// programs returns those of a program in a pod, in the order they were started. It asks the kernel alone, so it works
-// when nothing else does.
+// programs returns the processes of a program in a pod, in the order they were started. It asks the kernel alone, so
+// it works when nothing else does.
 func programs(t *testing.T, pod *corev1.Pod, name string) []program {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")

@@ -53,7 +53,7 @@ func newSite(t *testing.T, change ...func(*appv1.Gateway)) *site {
 	return s
 }
 
-// routes are those of the newest edit: it alone is at v2.
+// routes returns the routes of the newest edit: it alone is at v2.
 func (s *site) routes() []appv1.Route {
 	return []appv1.Route{route("web", rule("/", backend("v1", 1)), rule(s.edited(), backend("v2", 1)))}
 }

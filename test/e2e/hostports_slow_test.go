@@ -50,7 +50,7 @@ func TestHostPorts(t *testing.T) {
 	expectNodeAddress(t, namespace)
 }
 
-// expectNodeAddress returns the address of the node, which that of the Gateway has to be.
+// expectNodeAddress returns the address of the node, and expects that the Gateway has it.
 func expectNodeAddress(t *testing.T, namespace string) string {
 	t.Helper()
 	nodes, err := kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})

@@ -23,7 +23,7 @@ func (p task) file(name string) string { return filepath.Join("/proc", string(p)
 // inside returns the path by which a file of the process's own root is reached from outside.
 func (p task) inside(path string) string { return filepath.Join(p.file("root"), path) }
 
-// tasks are those of a running container, at least one.
+// tasks returns the tasks of a running container, at least one.
 func tasks(t *testing.T, pod *corev1.Pod, container string) []task {
 	t.Helper()
 	_, id, _ := strings.Cut(containerStatus(t, pod, container).ContainerID, "://")

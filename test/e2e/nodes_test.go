@@ -230,7 +230,7 @@ func cordon(t *testing.T, node string, yes bool) {
 	must(t, err)
 }
 
-// drain does what kubectl drain does: all pods go but those of DaemonSets, each when its PodDisruptionBudget lets it.
+// drain does what kubectl drain does: all pods but a DaemonSet's go, each when its PodDisruptionBudget lets it.
 func drain(t *testing.T, node string) {
 	t.Helper()
 	cordon(t, node, true)

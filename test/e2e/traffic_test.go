@@ -27,7 +27,7 @@ import (
 type answer struct {
 	status int
 	body   string
-	// version is that of the echo backend that answered, if one did.
+	// version is the version of the echo backend that answered, if one did.
 	version string
 }
 

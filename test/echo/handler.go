@@ -52,7 +52,7 @@ func newHandler(version string, streams context.Context) http.Handler { //nolint
 	server := grpc.NewServer()
 	service := health.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, service)
-	// Watchers are told, and the streams end.
+	// Watchers are notified, and the streams end.
 	context.AfterFunc(streams, func() {
 		service.Shutdown()
 		server.Stop()

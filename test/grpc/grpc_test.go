@@ -65,7 +65,7 @@ func TestErrorPages(t *testing.T) {
 }
 
 // start runs HAProxy for a part of a spec, and returns a connection to it. The Service empty has no endpoints, and
-// nobody listens at that of closed.
+// nobody listens at the endpoint of closed.
 func start(t *testing.T, part string) *grpc.ClientConn {
 	t.Helper()
 	gateway := &appv1.Gateway{}

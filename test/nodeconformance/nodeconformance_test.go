@@ -1,5 +1,5 @@
-// Package nodeconformance runs the Gateway API's own conformance suite on a cluster with nodes: that of
-// TEST_KUBECONFIG, with the operator, the CRDs and the suite's image in it. hack/conformance.sh does all that.
+// Package nodeconformance runs the Gateway API's own conformance suite on a cluster with nodes, TEST_KUBECONFIG's. The
+// operator, the CRDs and the suite's image are in it: hack/conformance.sh does that.
 package nodeconformance
 
 import (
@@ -36,7 +36,7 @@ var (
 	clusterIP = flag.String("cluster-ip", "10.96.200.200", "a cluster IP that no Service has")
 )
 
-// TestConformance runs the tests of what is supported, for all profiles but those of meshes.
+// TestConformance runs the tests of the supported features, for all profiles but a mesh's.
 func TestConformance(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("TEST_KUBECONFIG"))
 	must(t, err)
@@ -83,7 +83,7 @@ func TestConformance(t *testing.T) {
 	}
 	s.Setup(t, wanted)
 	if *report != "" {
-		t.Cleanup(func() { writeReport(t, s) }) // after that of the run, which ends it
+		t.Cleanup(func() { writeReport(t, s) }) // after the run's, which ends it
 	}
 	if err := s.Run(t, wanted); err != nil {
 		t.Error(err)

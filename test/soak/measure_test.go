@@ -87,7 +87,7 @@ func ask(socket, command string) (lines int, err error) {
 	return lines, err
 }
 
-// addStore adds the size of the file of etcd, where the cluster is that of this machine.
+// addStore adds the size of etcd's file, if the cluster is this machine's.
 func addStore(counts map[string]float64) {
 	if file, err := os.Stat("/var/lib/gateway-cluster/etcd/member/snap/db"); err == nil {
 		counts["etcd MiB on disk"] = float64(file.Size()) / (1 << 20)

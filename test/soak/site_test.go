@@ -83,7 +83,7 @@ func listeners(more bool) []appv1.Listener {
 	return all
 }
 
-// routes are those of the nth edit.
+// routes returns the routes of the nth edit.
 func routes(n int) []appv1.Route {
 	rule := func(prefix, service string) appv1.RouteRule {
 		return appv1.RouteRule{

@@ -59,7 +59,7 @@ type family struct {
 	stopped, pass []string
 }
 
-// families are those of rules for requests.
+// families are families of rules for requests.
 var families = []family{
 	{
 		911,

@@ -236,7 +236,7 @@ func (s *site) bodies() {
 	}
 }
 
-// examples: requests as those of our examples and clients pass.
+// examples: requests like the ones of our examples and clients pass.
 func (s *site) examples() {
 	for _, request := range []string{
 		"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n",

@@ -26,8 +26,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestAgentWatchesTheCluster: an agent goes over from watches of namespaces to those of the cluster once it may, and
-// needs no permission for a namespace from then on. Edits are live in both ways, and no request is lost between them.
+// TestAgentWatchesTheCluster: an agent goes over from watches of namespaces to watches of the cluster once it may, and
+// needs no permission for a namespace from then on. Edits are live in both modes, and no request is lost between them.
 func TestAgentWatchesTheCluster(t *testing.T) {
 	const team = "cluster-team"
 	ctx := t.Context()
@@ -149,7 +149,7 @@ func expectWatch(t *testing.T, want appv1.WatchMode) {
 	})
 }
 
-// expectNoLoss sends requests until it is told to stop, and expects that each is answered by the RouteFilter.
+// expectNoLoss sends requests until stop is called, and expects that the RouteFilter answers each.
 func expectNoLoss(t *testing.T, port int32) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

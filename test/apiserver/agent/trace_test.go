@@ -121,8 +121,8 @@ func expectNextRequests(t *testing.T, port int32, trace func(user, namespace str
 	})
 }
 
-// TestTeamTraces: a developer with rights in a namespace alone sees what its requests wait for, and its next ones, and
-// not those of another team on the same Gateway.
+// TestTeamTraces: a developer with rights in one namespace sees its requests under way and its next ones, and none of
+// another team on the same Gateway.
 func TestTeamTraces(t *testing.T) {
 	ctx := t.Context()
 	server.InstallGatewayAPI(t)

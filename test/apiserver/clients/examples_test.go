@@ -106,7 +106,7 @@ func testCreate(t *testing.T, e example) {
 	if after := applyAgain(); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("applying the same again has written\n%+v instead of\n%+v", after, before)
 	}
-	// The route that is not applied any more goes, that of somebody else stays.
+	// The route that is not applied any more goes, and somebody else's stays.
 	if said := e.run(t, 0, "-service=b"); said != "found shop\napplied route b: generation 4 has 2 routes\nowned: route b\n" {
 		t.Errorf("said %q", said)
 	}

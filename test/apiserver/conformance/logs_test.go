@@ -54,7 +54,7 @@ func (l *podLog) since(start time.Time) []byte {
 	return nil
 }
 
-// config returns that of clients which read these logs, and ask the API server for everything else.
+// config returns the configuration of clients that read these logs, and ask the API server for everything else.
 func (l *podLogs) config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

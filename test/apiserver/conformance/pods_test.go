@@ -31,7 +31,7 @@ import (
 	"gateway/internal/testbuild"
 )
 
-// pod is an echo program. ports leads from the ports of the pod to those of this machine.
+// pod is an echo program. ports maps the ports of the pod to ports of this machine.
 type pod struct {
 	namespace, ip string
 	labels        labels.Set
@@ -64,7 +64,7 @@ func (s *cluster) startPods(ctx context.Context, state *state) error {
 			if s.pods[id] != nil || isUDP || !strings.Contains(container.Image, "echo") {
 				continue
 			}
-			// The suite takes the name of the Deployment from that of the pod.
+			// The suite derives the name of the Deployment from the pod's.
 			one, err := s.startPod(ctx, state, deployment, fmt.Sprintf("%s-hash-%d", deployment.Name, i))
 			if errs = append(errs, err); err == nil {
 				s.pods[id] = one

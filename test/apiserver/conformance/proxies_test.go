@@ -294,7 +294,7 @@ func (s *cluster) Plane(parent gatewayapi.Parent) (live bool, reason, message st
 	return s.proxies[parent] != nil, "Pending", "there is no HAProxy yet"
 }
 
-// Addresses are those of the HAProxy of a Gateway.
+// Addresses returns the addresses of the HAProxy of a Gateway.
 func (s *cluster) Addresses(parent gatewayapi.Parent) []gatewayv1.GatewayStatusAddress {
 	if p := s.proxies[parent]; p != nil {
 		ip := gatewayv1.IPAddressType

@@ -97,7 +97,7 @@ func blocks(page, kind string) []string {
 	return all
 }
 
-// objects are those of a block. A block without an apiVersion shows a part of a Gateway's spec.
+// objects returns the objects of a block. A block without an apiVersion shows a part of a Gateway's spec.
 func objects(t *testing.T, block string) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured

@@ -11,8 +11,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// sample is what there is at one moment. HAProxy's memory is that of master and worker, in MiB. heap is what a garbage
-// collection leaves of the agent's memory. resident is what the agent has from the kernel, which depends on when Go
+// sample is a measurement at one moment. HAProxy's memory is the sum of master and worker, in MiB. heap is the agent's
+// memory after a garbage collection. resident is the agent's memory as the kernel counts it, which depends on when Go
 // gives memory back.
 type sample struct {
 	processes, backends, entries                       int

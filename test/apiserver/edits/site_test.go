@@ -60,7 +60,7 @@ type site struct {
 	servers map[string]int32
 	// base is what is random at the beginning.
 	base, wish wish
-	// versions is how many rules were made, extras how many Services beside those of routingtest.
+	// versions counts the rules made so far, and extras the Services beside routingtest's.
 	versions, extras int
 	// refused is how many edits the API server did not take.
 	refused int
@@ -226,7 +226,8 @@ func (s *site) renew() {
 // generation is the metric that says which generation is live.
 const generation = "gateway_agent_generation"
 
-// metrics returns those of the agent, with their labels, that begin with its name, and those of its process.
+// metrics returns the metrics of the agent that begin with its name, with their labels, and the metrics of its
+// process.
 func (s *site) metrics() (map[string]float64, error) {
 	response, err := http.Get("http://" + s.health + "/metrics")
 	if err != nil {

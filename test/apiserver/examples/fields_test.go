@@ -45,10 +45,10 @@ var noExample = map[string]string{
 	"tlsRoutes[].rules[].backendRefs[].weight":                               "as in tcpRoutes: tcp.yaml",
 }
 
-// kubernetes are the fields whose types are those of core/v1.
+// kubernetes are the fields whose types are from core/v1.
 var kubernetes = map[string]bool{"allowedHostnames.rules[].namespaces.selector": true, "listeners[].allowedRoutes.namespaces.selector": true, "pods.affinity": true, "pods.tolerations[]": true, "pods.topologySpreadConstraints[]": true}
 
-// listenerFilter are filters of listeners, which are as those of rules.
+// listenerFilter are filters of listeners, which equal filters of rules.
 const listenerFilter = "listeners[].filters[]"
 
 // TestEveryField: there is an example for every field of the spec.
@@ -176,7 +176,7 @@ func schemaLeaves(path string, schema map[string]any) []string {
 	return walk(path, schema, func(path string, _ map[string]any) []string { return []string{path} })
 }
 
-// schemaValues returns those of the fields with a list of values, each with each value, like listeners[].protocol=HTTP.
+// schemaValues returns the fields with a list of values, each with each value, like listeners[].protocol=HTTP.
 func schemaValues(path string, schema map[string]any) []string {
 	return walk(path, schema, func(path string, schema map[string]any) []string {
 		values, _ := schema["enum"].([]any)
@@ -207,7 +207,8 @@ func walk(path string, schema map[string]any, leaf func(path string, schema map[
 	return all
 }
 
-// addUsed adds the paths of a value and of all in it, those of texts and numbers with their value, too.
+// addUsed adds the paths of a value and of everything in it. Paths of texts and numbers are added with their value,
+// too.
 func addUsed(used map[string]bool, path string, value any) {
 	used[path] = true
 	switch value := value.(type) {

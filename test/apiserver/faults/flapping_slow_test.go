@@ -34,7 +34,7 @@ const (
 // flapping is the state that a test has brought Services and EndpointSlices into.
 type flapping struct {
 	random *rand.Rand
-	// ports are those of the endpoints: each answers its own.
+	// ports are the ports of the endpoints: each answers its own.
 	ports []int32
 	// service is the port of each Service, 0 if it does not exist.
 	service [flappingServices]int32

@@ -100,7 +100,7 @@ func awaitSynced(t *testing.T, namespace string) {
 	})
 }
 
-// successfulWrites are those of the operators in the namespace, but for events, sorted.
+// successfulWrites returns the operators' writes in the namespace, sorted and without events.
 func successfulWrites(t *testing.T, namespace string) []string {
 	t.Helper()
 	var writes []string

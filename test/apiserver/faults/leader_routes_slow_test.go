@@ -149,7 +149,7 @@ func (s *routesSite) createRoute(t *testing.T) {
 	must(t, err)
 }
 
-// expectAttached waits until the agents are told of these namespaces, and of no others.
+// expectAttached waits until the agents know of these namespaces, and of no others.
 func (s *routesSite) expectAttached(t *testing.T, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, soon, fmt.Sprintf("the agents are told of %v", want), func(ctx context.Context) error {

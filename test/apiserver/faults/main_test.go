@@ -26,7 +26,7 @@ import (
 const (
 	operatorNamespace = "gateway-system"
 	operatorUser      = "system:serviceaccount:gateway-system:gateway-operator"
-	// name is that of the Gateway in every namespace, pod that of its only pod.
+	// name is the name of the Gateway in every namespace, and pod the name of its only pod.
 	name = "web"
 	pod  = "pod"
 	// soon is enough for anything that happens at once, on a loaded machine.

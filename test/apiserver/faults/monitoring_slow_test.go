@@ -59,7 +59,7 @@ func TestMonitoring(t *testing.T) {
 	})
 }
 
-// alertRules are those of artifacts/monitoring/rules.yaml, as Prometheus reads them.
+// alertRules returns the rules of artifacts/monitoring/rules.yaml, as Prometheus reads them.
 func alertRules(t *testing.T) map[string]any {
 	t.Helper()
 	var object struct{ Spec map[string]any }
@@ -74,7 +74,7 @@ func readArtifact(t *testing.T, name string) []byte {
 	return content
 }
 
-// expressions are those of alerts.
+// expressions returns the expressions of alerts.
 func expressions(rules map[string]any) []string {
 	var all []string
 	for _, group := range rules["groups"].([]any) {

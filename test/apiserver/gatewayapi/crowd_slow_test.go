@@ -75,7 +75,7 @@ func TestCrowd(t *testing.T) {
 				out = one.Spec.Namespace + ": " + one.Status.Conditions[0].Message
 			}
 		}
-		if bound < many { // with that of the Gateway, and without the foreign one
+		if bound < many { // with the Gateway's, and without the foreign one
 			return fmt.Errorf("%d of %d are, %w", bound, len(list.Items), operator.Running())
 		}
 		return nil

@@ -81,8 +81,8 @@ func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) 
 	expectAnswer(t, port, "/guarded", 404, "")
 }
 
-// testRouteFilters: a RouteFilter does to an HTTPRoute's requests what it says, and its edits are live without a
-// reload, but for the first ClientAddress. Without it, they are answered with 500.
+// testRouteFilters: a RouteFilter acts on an HTTPRoute's requests, and its edits are live without a reload, but for
+// the first ClientAddress. Without it, they are answered with 500.
 func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxytest.Instance, port int32) {
 	t.Helper()
 	ctx := t.Context()

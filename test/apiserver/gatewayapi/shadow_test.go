@@ -14,8 +14,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// testShadow: filters in shadow refuse nothing. The condition Shadow names those of a GatewayConfig at the Gateway, and
-// those of a RouteFilter at the route, for as long as they are in shadow.
+// testShadow: filters in shadow refuse nothing. While they are in shadow, the condition Shadow names a GatewayConfig's
+// filters at the Gateway, and a RouteFilter's at the route.
 func testShadow(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx, app := t.Context(), server.App.AppV1()

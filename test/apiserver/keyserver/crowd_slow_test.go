@@ -60,7 +60,7 @@ func TestCrowd(t *testing.T) {
 		_, err := routesClient(t).GatewayV1().ListenerSets(namespace).Create(t.Context(), listenerSet(namespace, name, 1), metav1.CreateOptions{})
 		must(t, err)
 		for _, p := range watching {
-			p.count(1) // it is told that there is none
+			p.count(1) // it learns that there is none
 		}
 		begun := time.Now()
 		_, err = server.Kube.CoreV1().Secrets(namespace).Create(t.Context(), large(namespace, name+"-0"), metav1.CreateOptions{})
@@ -111,7 +111,7 @@ func listenerSet(namespace, name string, listeners int) *gatewayv1.ListenerSet {
 	return set
 }
 
-// large is a Secret as large as that of a certificate with a chain of three.
+// large returns a Secret as large as one with a certificate and a chain of three.
 func large(namespace, name string) *corev1.Secret {
 	of := secret(namespace, name)
 	of.Data[corev1.TLSCertKey] = bytes.Repeat([]byte(namespace+"/"+name+"\n"), 4400/(len(namespace)+len(name)+2))

@@ -59,7 +59,7 @@ type loginSite struct {
 	idp *provider
 	// logins are what the container of gateway-login mounts.
 	logins *certtest.Volume
-	// keys are those of sessions.
+	// keys are the keys of sessions.
 	keys     login.Keys
 	settings login.Settings
 	// program is gateway-login.

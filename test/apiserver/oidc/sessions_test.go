@@ -51,7 +51,7 @@ func (s *loginSite) expectProvider(browser *http.Client, url string, header http
 	return to
 }
 
-// cookies returns those of a browser, by name.
+// cookies returns a browser's cookies, by name.
 func (s *loginSite) cookies(browser *http.Client) map[string]string {
 	all := map[string]string{}
 	for _, cookie := range browser.Jar.Cookies(&url.URL{Scheme: "https", Host: host, Path: "/"}) {

@@ -60,8 +60,8 @@ spec:
 		"{spec: {template: {spec: {containers: [{name: haproxy, ports: [{containerPort: 8404}, {hostPort: 80}, {hostPort: 8080}]}]}}}}")
 }
 
-// TestPodSecurityOfHostPorts: no namespace takes such pods that has to meet a Pod Security Standard but privileged.
-// Without hostPorts, the pods of a DaemonSet are as those of a Deployment.
+// TestPodSecurityOfHostPorts: only a namespace with the Pod Security Standard "privileged" admits such pods. Without
+// hostPorts, the pods of a DaemonSet equal a Deployment's.
 func TestPodSecurityOfHostPorts(t *testing.T) {
 	t.Parallel()
 	const namespace = "hostports"

@@ -1,7 +1,7 @@
-// Package operator tests the built operator from outside, on a real API server: what it makes of a Gateway, what it
-// says, and how it starts, stops and hands over. The operator runs with the permissions in artifacts/rbac. There is no
-// controller manager, and no node but those of TestSpread: the tests write the EndpointSlices and reports that those
-// would.
+// Package operator tests the built operator from outside, on a real API server: the children of a Gateway, its status,
+// and how the operator starts, stops and hands over. The operator runs with the permissions in artifacts/rbac. There
+// is no controller manager, and no node but in TestSpread: the tests write the EndpointSlices and reports that those
+// would write.
 package operator
 
 import (

@@ -82,9 +82,9 @@ func createNode(t *testing.T, name, zone string) {
 	}
 }
 
-// newPlacer makes a Gateway, and returns what makes its proxies as its Deployment would, those of a pod template's
-// hash. The scheduler that is named as the namespace places each on a node, if one is given on that, and is waited for:
-// what it has placed itself it knows of.
+// newPlacer makes a Gateway. It returns a function that makes proxy pods as the Deployment would for a hash of its pod
+// template. The scheduler with the namespace's name places each pod on a node, which is returned, or on the given
+// node. The function waits for it: the scheduler must know the pods that it has placed.
 func newPlacer(t *testing.T, namespace, gateway string) func(hash, node string) string {
 	t.Helper()
 	createGateway(t, namespace, gateway, "listeners: [{name: http, port: 80, protocol: HTTP}]")

@@ -107,8 +107,8 @@ routes:
 	}
 }
 
-// TestUnusedBackends: where the typo in spec.backends is in an entry with tls, the Gateway is not accepted as a whole,
-// and the status says what is closed. Any other entry without effect is told.
+// TestUnusedBackends: if spec.backends has a typo in an entry with tls, the whole Gateway is not accepted, and the
+// status names what is closed. For any other entry without effect, there is an event.
 func TestUnusedBackends(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "unused", "unused"
@@ -217,8 +217,8 @@ func createWebhook(t *testing.T, namespace, resource string, at admissionregistr
 	}
 }
 
-// TestReportedProblems plays a proxy that cannot use a certificate: that is told, and keeps nothing else from being
-// live.
+// TestReportedProblems plays a proxy that cannot use a certificate. The problem is reported, and keeps nothing else
+// from being live.
 func TestReportedProblems(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "problems", "shop"
@@ -290,7 +290,7 @@ pods:
   resources: {limits: {memory: 0.5Gi}, requests: {cpu: 1e-1}}
 `
 
-// TestSteadyState: a Gateway with nothing to do for it costs no write, whatever it says, however often the operator
+// TestSteadyState: a Gateway that needs nothing costs no write, whatever its status is, however often the operator
 // looks at it.
 func TestSteadyState(t *testing.T) {
 	t.Parallel()

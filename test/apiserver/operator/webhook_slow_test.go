@@ -18,7 +18,7 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestAWebhookThatHangs: waiting for the children leaves time to write the status, and what they wait for is told.
+// TestAWebhookThatHangs: waiting for the children leaves time to write the status, and it names the reason.
 func TestAWebhookThatHangs(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "hanging", "waiting"

@@ -84,7 +84,7 @@ func TestNamesNameObjectsOfTheNamespace(t *testing.T) {
 	}
 }
 
-// expectOwnVolumes checks that a name with dots is that of a Secret or ConfigMap that kubelet mounts, as one directory.
+// expectOwnVolumes checks that a name with dots names one Secret or ConfigMap that kubelet mounts, as one directory.
 func expectOwnVolumes(t *testing.T, gateway *appv1.Gateway, field, name string) {
 	t.Helper()
 	text, err := json.Marshal(resources.DesiredDeployment(gateway, resources.Options{}).Spec.Template.Spec.Volumes)

@@ -46,7 +46,7 @@ func TestChart(t *testing.T) {
 	install := objects(t, read(t, dir, "install.yaml"))
 	expectSame(t, render(t, chart), install, namespaceKey)
 
-	// Each value changes what it says, and nothing else.
+	// Each value changes what its comment describes, and nothing else.
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	must(t, os.WriteFile(values, []byte(`
 image: {repository: other/gateway, tag: v9}

@@ -40,7 +40,7 @@ func helm(t *testing.T, args ...string) string {
 	return testenv.Helm(t, server.Kubeconfig, args...)
 }
 
-// objects are those of a YAML stream, by kind, namespace and name.
+// objects returns the objects of a YAML stream, by kind, namespace and name.
 func objects(t *testing.T, stream string) map[string]map[string]any {
 	t.Helper()
 	all := map[string]map[string]any{}

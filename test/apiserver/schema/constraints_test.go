@@ -55,13 +55,13 @@ type violation struct {
 	want  string
 }
 
-// kubernetes are the fields whose types are those of core/v1: what is in them is checked where the Deployment is made.
+// kubernetes are the fields whose types are from core/v1: their content is checked where the Deployment is made.
 var kubernetes = map[string]bool{
 	"spec.listeners[].allowedRoutes.namespaces.selector": true, "spec.allowedHostnames.rules[].namespaces.selector": true,
 	"spec.pods.affinity": true, "spec.pods.tolerations[]": true, "spec.pods.topologySpreadConstraints[]": true,
 }
 
-// Filters of listeners are as those of rules: see TestFiltersAreAlike.
+// Filters of listeners equal filters of rules: see TestFiltersAreAlike.
 const listenerFilter, ruleFilter = "spec.listeners[].filters[]", "spec.routes[].rules[].filters[]"
 
 // breaker makes a violation for each constraint of a schema, in places that an object has.
@@ -271,7 +271,7 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-// TestFiltersAreAlike: what is refused of the filters of rules is refused of those of listeners and GatewayConfigs. All
+// TestFiltersAreAlike: filters of listeners and GatewayConfigs have the constraints of the rules' filters. All
 // listeners refuse the same types.
 func TestFiltersAreAlike(t *testing.T) {
 	t.Parallel()

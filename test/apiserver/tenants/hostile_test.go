@@ -283,7 +283,7 @@ func (r random) listeners() list {
 	})
 }
 
-// sharedPort is that of the Gateway.
+// sharedPort is the port of the Gateway.
 var sharedPort atomic.Int32
 
 func (r random) filter() object {

@@ -285,7 +285,7 @@ func ask(ctx context.Context, client *http.Client, port int32, host, path, want 
 	return err
 }
 
-// template is that of the Gateway's pods.
+// template returns the template of the Gateway's pods.
 func (s *site) template(t *testing.T) string {
 	t.Helper()
 	deployment, err := server.Kube.AppsV1().Deployments(infra).Get(t.Context(), proxypod.ChildName("shared"), metav1.GetOptions{})

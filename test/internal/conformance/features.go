@@ -29,7 +29,7 @@ func Supported(except ...features.FeatureName) []features.FeatureName {
 	return supported
 }
 
-// Timeouts returns those of the suite, of which most are of one length.
+// Timeouts returns the suite's timeouts, most of them of one length.
 func Timeouts(length time.Duration) config.TimeoutConfig {
 	return config.TimeoutConfig{
 		NamespacesMustBeReady: max(time.Minute, length), MaxTimeToConsistency: length, GatewayMustHaveAddress: length,

@@ -28,7 +28,7 @@ func All(*http.Request) bool { return true }
 // Writes are those that change something, but for leases.
 func Writes(r *http.Request) bool { return describe(r).Write }
 
-// SyncWrites are those of a sync: writes but for events, which come in between at any time.
+// SyncWrites reports whether a request is a write of a sync: any write but an event, which may come at any time.
 func SyncWrites(r *http.Request) bool { return Writes(r) && !strings.Contains(r.URL.Path, "/events") }
 
 // Watches are those that go on.

@@ -1,5 +1,5 @@
-// Package load sends a steady load of requests of all kinds and tells of each one that is not answered as it has to be.
-// It sends nothing a second time but what HTTP/2 says was not looked at, and leaves no connection before it is told to.
+// Package load sends a steady load of requests of all kinds and reports each one without the right answer. It repeats
+// only requests that the server did not look at, by HTTP/2, and closes no connection before the server asks for it.
 package load
 
 import (
@@ -64,7 +64,7 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Version and Pod are those of the echo backend.
+	// Version and Pod are the echo backend's.
 	Version, Pod string
 }
 

@@ -275,7 +275,7 @@ func (h *hijacker) Hijack() (connection net.Conn, buffer *bufio.ReadWriter, err 
 	return connection, buffer, err
 }
 
-// TestEnds: the end of a WebSocket or stream is told with how it came, and is a failure unless the test says otherwise.
+// TestEnds: the end of a WebSocket or stream is reported with its cause, and is a failure unless the test allows it.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

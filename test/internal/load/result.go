@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// clock is how times are told.
+// clock is the format of times.
 const clock = "15:04:05.000"
 
 // Result is what happened.
 type Result struct {
 	Elapsed time.Duration
 	Kinds   map[Kind]*Stats
-	// Ends are those of WebSockets and streams that the other side ended.
+	// Ends are the ends of WebSockets and streams that the other side ended.
 	Ends     []End
 	failures []Failure
 }

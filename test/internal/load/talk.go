@@ -118,8 +118,8 @@ func (w webSocket) say(message string) (got string, err error) {
 	return got, err
 }
 
-// orderly: a close frame and a FIN between two messages both end in io.EOF. A message that cannot be written because
-// the other side has closed before is told by a reset, and cannot be told from one without a FIN before it.
+// orderly: a close frame and a FIN between two messages both end in io.EOF. If the other side has closed before a
+// message is written, there is a reset, also after a FIN.
 func (webSocket) orderly(err error) bool { return errors.Is(err, io.EOF) }
 
 func (w webSocket) close() { _ = w.Close() }

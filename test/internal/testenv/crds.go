@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DeleteCRDs deletes CRDs, which kubectl is told of by arguments such as "-f", DIR, and all their objects. It does not
+// DeleteCRDs deletes CRDs and all their objects. args are arguments of kubectl delete such as "-f", DIR. It does not
 // wait for the finalizer, by which the API server deletes the objects: if somebody else writes the CRD meanwhile, the
 // API server looks at it again only with its next resync, up to five minutes later.
 func (s *Server) DeleteCRDs(t testing.TB, args ...string) {

@@ -16,7 +16,7 @@ import (
 type Pod struct {
 	// Env are the variables that an agent has there.
 	Env []string
-	// Token is that of its ServiceAccount, as kubelet mounts it in the pod.
+	// Token is the token of its ServiceAccount, as kubelet mounts it in the pod.
 	Token string
 }
 
