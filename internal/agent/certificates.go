@@ -27,7 +27,7 @@ type Mounts struct {
 	// Secrets, ConfigMaps and Users are names of what is mounted, whether it exists or not: Secrets with certificates,
 	// ConfigMaps with certificates, keys of tokens or rules, and Secrets with users or API keys.
 	Secrets, ConfigMaps, Users []string
-	// Keys says that gateway-keys runs in this pod, as it does wherever there are Secrets.
+	// Keys reports whether gateway-keys runs in this pod, as it does wherever there are Secrets.
 	Keys bool
 	// KeyServer reports whether gateway-keys has Secrets and ConfigMaps from a key server: the ones that it knows are in
 	// its inventory.

@@ -76,7 +76,7 @@ type mounted struct {
 	authorities  map[string]authorityFile
 	keySets      map[string]keySetFile
 	bundles      *bundles
-	// hasKeys says that gateway-keys runs beside.
+	// hasKeys reports whether gateway-keys runs beside.
 	hasKeys bool
 	// fetched are the keys of tokens at URLs.
 	fetched map[routing.KeySource]jwks.Set
@@ -128,7 +128,7 @@ type material struct {
 	problems []appv1.ProxyProblem
 	// unmounted names something that is not mounted in this pod; "" if everything is.
 	unmounted string
-	// awaits says that a ClusterTrustBundle is not known yet: what is wanted waits for it.
+	// awaits reports whether a ClusterTrustBundle is not known yet: what is wanted waits for it.
 	awaits bool
 	// from is when this was found, by the wall clock, which may be put back, and until is when time alone may change any
 	// of it; zero: never.

@@ -20,7 +20,7 @@ type configuration struct {
 	version  version
 	table    routing.Table
 	material material
-	// partial says that certificates are left out of it because gateway-keys has not passed on any yet.
+	// partial reports whether certificates are left out of it because gateway-keys has not passed on any yet.
 	partial bool
 	config  ir.Config
 }

@@ -11,13 +11,13 @@ type action struct {
 	kind actionKind
 	// target is what the disk, and HAProxy if it runs, are to have.
 	target configuration
-	// fallback says that target is not what is wanted: that is refused, or has to wait.
+	// fallback reports whether target is not what is wanted: that is refused, or has to wait.
 	fallback bool
 	// plan is the change for the running HAProxy, if kind is actionTell or actionTellFirst.
 	plan plan.Plan
 	// reason is why HAProxy is reloaded, if that is the kind.
 	reason string
-	// proven says that HAProxy is sure to start on target.
+	// proven reports whether HAProxy is sure to start on target.
 	proven bool
 	// due is the LoadHash of what is wanted, if that takes a reload from what HAProxy is known to run; "": none.
 	due string

@@ -37,7 +37,7 @@ type cluster struct {
 	compiler routing.Compiler
 	renderer render.Renderer
 	changed  []model.Backend
-	// labeled says that another namespace has the labels that the listener selects.
+	// labeled reports whether another namespace has the labels that the listener selects.
 	labeled bool
 }
 

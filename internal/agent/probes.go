@@ -24,8 +24,8 @@ type probes struct {
 	mu sync.Mutex
 	// beats is when the loop was last seen to begin a pass.
 	beats time.Time
-	// served says that this pod was up to date once: it counts as ready from then on, as the last good configuration is
-	// better than none.
+	// served reports whether this pod was up to date once: it counts as ready from then on, as the last good configuration
+	// is better than none.
 	served bool
 	// up reports whether HAProxy answers.
 	up bool

@@ -42,8 +42,8 @@ type reloadBudget struct {
 	charged string
 
 	// What follows is of one pass. crowded reports whether reloads have to wait because of old workers. taken are the
-	// namespaces with changes that are taken in; alone is the only one if it is not "". postponed says that others are
-	// taken in next, and waiting are those that may cause no reload yet.
+	// namespaces with changes that are taken in; alone is the only one if it is not "". postponed reports whether others
+	// are taken in next, and waiting are those that may cause no reload yet.
 	crowded   func() bool
 	taken     map[string]bool
 	alone     string

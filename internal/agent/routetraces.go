@@ -47,7 +47,7 @@ type routeTraces struct {
 	table *routing.Table
 	// asked are questions that are open, by what the access log calls the route.
 	asked map[string]*routeQuestion
-	// watching says that HAProxy may watch routes.
+	// watching reports whether HAProxy may watch routes.
 	watching bool
 }
 
@@ -58,7 +58,7 @@ type routeQuestion struct {
 	// ended are lines to be told. taken is how many fit the question, and looked how many were compared with it.
 	ended         []json.RawMessage
 	taken, looked int
-	// told says that there was an answer.
+	// told reports whether there was an answer.
 	told bool
 }
 

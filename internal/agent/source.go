@@ -35,7 +35,7 @@ type Changes struct {
 	UID types.UID
 	// Versions are the resourceVersions of the Gateway API objects in this and all earlier changes.
 	Versions Versions
-	// Services are those that changed, or whose EndpointSlices did. Bundles says that ClusterTrustBundles changed.
+	// Services are those that changed, or whose EndpointSlices did. Bundles reports whether ClusterTrustBundles changed.
 	Services []types.NamespacedName
 	Bundles  bool
 }

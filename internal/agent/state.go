@@ -63,7 +63,7 @@ func (d *disk) isWritten() bool { return d.due.IsZero() || d.written.version.has
 // running is what HAProxy is known to run.
 type running struct {
 	// up reports whether the worker answered when last asked. downSince is when it stopped answering, or was last seen to
-	// drain; zero while it answers. failing says that it has not answered for a while, and does not drain.
+	// drain; zero while it answers. failing reports whether it has not answered for a while, and does not drain.
 	up, failing bool
 	downSince   time.Time
 	// worker is the one that answered last.

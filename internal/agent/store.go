@@ -35,14 +35,14 @@ type store struct {
 	serial int
 	// epoch is when the agent started, in Unix seconds.
 	epoch int64
-	// clean says that there is no configuration but the one that was kept last.
+	// clean reports whether there is no configuration but the one that was kept last.
 	clean bool
 	// proven is the configuration that was last marked as proven.
 	proven string
-	// served says that it is noted that the pod was up to date once.
+	// served reports whether it is noted that the pod was up to date once.
 	served bool
-	// newest is the load id of the configuration that was written last, previous the one before, and spare says that there
-	// is a spare directory: it is the one before.
+	// newest is the load id of the configuration that was written last, previous the one before, and spare reports whether
+	// there is a spare directory: it is the one before.
 	newest, previous string
 	spare            bool
 	// config is what is in the newest one, by files; nil: that is not known.

@@ -21,8 +21,8 @@ type storedFile struct {
 	size, unused int64
 	// sum tells the lines.
 	sum uint64
-	// isNew says that it is not written yet, and isAlone that the spare directory has none, or another one. Otherwise, it
-	// has the same file, or one of its own, which these patches lead from.
+	// isNew reports whether it is not written yet, and isAlone whether the spare directory has none, or another one.
+	// Otherwise, it has the same file, or one of its own, which these patches lead from.
 	isNew, isAlone bool
 	behind         []patch
 }

@@ -49,7 +49,7 @@ type watcher struct {
 	ctx   context.Context //nolint:containedctx // of run, for namespaces that come later
 
 	// seen is the Gateway that changes returned last, and index the objects that belong to it; nil: there are none.
-	// isStale says that all of them have to be looked at.
+	// isStale reports whether all of them have to be looked at.
 	seen    *appv1.Gateway
 	index   *gatewayapi.Index
 	isStale bool

@@ -39,7 +39,7 @@ type truth struct {
 	last    Changes
 	counted map[*share]map[string]uint64
 	steps   []string
-	// forbidden says that all namespaces at once may not be watched.
+	// forbidden reports whether all namespaces at once may not be watched.
 	forbidden bool
 }
 

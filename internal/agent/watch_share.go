@@ -36,8 +36,8 @@ type share struct {
 	noted   uint64
 
 	// The loop alone touches what follows. taken are the objects that were taken in, up to a version, but for
-	// EndpointSlices. guards are what has to be seen before they count, and counts says that they did when they were
-	// looked at last. stopped says that they are not followed any more.
+	// EndpointSlices. guards are what has to be seen before they count, and counts reports whether they did when they were
+	// looked at last. stopped reports whether they are not followed any more.
 	taken           objects
 	version         uint64
 	guards          []*guard
@@ -163,8 +163,8 @@ func (w *watcher) mayTake(n *namespaceShares) bool {
 	return w.reloads == nil || w.reloads.take(n.namespace)
 }
 
-// matters reports whether anything changed that may take a reload: more than endpoints and statuses. isEarly says that
-// it is about Services alone.
+// matters reports whether anything changed that may take a reload: more than endpoints and statuses. isEarly reports
+// whether it is about Services alone.
 func (n *namespaceShares) matters(isEarly bool) bool {
 	for _, share := range n.shares {
 		if share.resource == resourceSlices || isEarly && !share.isCore() {

@@ -52,7 +52,8 @@ type watched struct {
 	// version is the one up to which everything was seen; 0: it cannot be compared. newest is the version of the newest
 	// object.
 	version, newest uint64
-	// isMissing says that the API server does not know the resource, refusals how often it refused to list the objects.
+	// isMissing reports whether the API server does not know the resource, refusals how often it refused to list the
+	// objects.
 	isListed, isMissing bool
 	refusals            int
 	// end ends the request that brings events, and heard is when the last one came, or was asked for.

@@ -155,7 +155,7 @@ type wanted struct {
 	names, uris []string
 	// prefix is what the connection begins with, before TLS.
 	prefix []byte
-	// answers says that a health check is answered.
+	// answers reports whether a health check is answered.
 	answers bool
 }
 

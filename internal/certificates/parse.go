@@ -152,7 +152,7 @@ type Pair struct {
 	Joined []byte
 	// Leaf is the first certificate.
 	Leaf *x509.Certificate
-	// Sure says that HAProxy takes it for sure. It may refuse others.
+	// Sure reports whether HAProxy takes it for sure. It may refuse others.
 	Sure bool
 }
 

@@ -42,7 +42,7 @@ func isSure(certificate *x509.Certificate) bool {
 	return slices.Contains(sureSignatures, certificate.SignatureAlgorithm)
 }
 
-// parseKey reads a private key in one of the forms that crypto/tls reads; nil: it cannot. isUsual says that it is
+// parseKey reads a private key in one of the forms that crypto/tls reads; nil: it cannot. isUsual reports whether it is
 // encoded as everybody encodes it.
 func parseKey(block *pem.Block) (signer crypto.Signer, isUsual bool) {
 	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {

@@ -45,7 +45,7 @@ type Fetcher struct {
 
 	mu      sync.Mutex
 	sources map[model.KeySource]*fetched
-	// isNew says that sets changed since they were looked at last.
+	// isNew reports whether sets changed since they were looked at last.
 	isNew bool
 }
 
@@ -54,7 +54,7 @@ type fetched struct {
 	Set
 	authorities string
 	body        string
-	// tried says that it was asked once, or is not asked.
+	// tried reports whether it was asked once, or is not asked.
 	tried bool
 	stop  context.CancelFunc
 }

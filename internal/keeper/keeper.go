@@ -95,7 +95,7 @@ type Keeper struct {
 	// does not have.
 	written map[string]written
 	untold  []string
-	// looked is when the last look began, by this process' own clock, and waiting says that HAProxy did not answer.
+	// looked is when the last look began, by this process' own clock, and waiting reports whether HAProxy did not answer.
 	looked  time.Time
 	waiting bool
 }
@@ -195,7 +195,7 @@ func (k *Keeper) Look(ctx context.Context, at time.Time) error {
 	return k.tell(ctx, at)
 }
 
-// pass passes objects on, and what waits and may wait no more. all says that no objects are missing.
+// pass passes objects on, and what waits and may wait no more. all reports whether no objects are missing.
 func (k *Keeper) pass(ctx context.Context, objects []object, all bool, at time.Time) error {
 	c := changes{entries: map[string]*inventory.Entry{}, passed: map[string]*string{}, pairs: map[string][]byte{}}
 	if err := k.take(objects, &c); err != nil {

@@ -43,7 +43,7 @@ type waiting struct {
 	digest  string
 	// until is when to look at them again, zero: not before the Secret changes, or the clock is put back.
 	until time.Time
-	// asks says that HAProxy could not be asked about them.
+	// asks reports whether HAProxy could not be asked about them.
 	asks bool
 }
 

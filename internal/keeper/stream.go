@@ -24,8 +24,8 @@ type stream struct {
 	wake   chan struct{}
 
 	mu sync.Mutex
-	// have are the digests of what is known. queue is what was not returned yet. synced says
-	// that everything has arrived once.
+	// have are the digests of what is known. queue is what was not returned yet. synced reports whether everything has
+	// arrived once.
 	have   map[string]string
 	queue  []object
 	synced bool

@@ -56,8 +56,8 @@ type Client struct {
 }
 
 // Watch gets objects until the stream or ctx ends. have is what a Request has. got is called with what arrived
-// together; synced says that everything that differed has arrived, and stays. An error of got ends the stream and is
-// returned. The result is nil if the server ended the stream in order: ask again soon.
+// together; synced reports whether everything that differed has arrived, and stays. An error of got ends the stream and
+// is returned. The result is nil if the server ended the stream in order: ask again soon.
 func (c *Client) Watch(ctx context.Context, have map[string]string, got func(objects []Object, synced bool) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -47,9 +47,9 @@ type Line struct {
 	Digest string `json:"digest,omitempty"`
 	// Files are the content. None: there is no such object, or the Gateway may not have it.
 	Files map[string][]byte `json:"files,omitempty"`
-	// Synced says that the pod was told all that differed.
+	// Synced reports whether the pod was told all that differed.
 	Synced bool `json:"synced,omitempty"`
-	// Ping says that the server is there.
+	// Ping reports whether the server is there.
 	Ping bool `json:"ping,omitempty"`
 }
 

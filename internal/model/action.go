@@ -13,8 +13,8 @@ type Action struct {
 	Refused string
 	// Timeout is how long an attempt may take until the answer begins; 0: the default, negative: any time.
 	Timeout time.Duration
-	// Once says that a request which an endpoint has taken is not sent to another one, since its time is for all attempts
-	// together.
+	// Once reports whether a request which an endpoint has taken is not sent to another one, since its time is for all
+	// attempts together.
 	Once bool
 	// Retry says when a request is tried again; nil: the default.
 	Retry *Retry

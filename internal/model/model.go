@@ -118,7 +118,7 @@ type Listener struct {
 	Hostname string
 	// Since is when the ListenerSet was made that it is of, in Unix seconds: older ones come first. 0: it is of a Gateway.
 	Since int64
-	// ProxyProtocol says that connections begin with a PROXY protocol header.
+	// ProxyProtocol reports whether connections begin with a PROXY protocol header.
 	ProxyProtocol bool
 	// TLS is how the listener terminates TLS; nil if it does not: with protocol TLS, it passes TLS through.
 	TLS *ListenerTLS
@@ -137,10 +137,10 @@ type ListenerTLS struct {
 	ClientCAs []string
 	// ClientRequired reports whether a client must have a certificate.
 	ClientRequired bool
-	// ClientUnverified says that a certificate of a client that is not valid counts as none. The listeners of a port that
-	// ask clients agree on it.
+	// ClientUnverified reports whether a certificate of a client that is not valid counts as none. The listeners of a port
+	// that ask clients agree on it.
 	ClientUnverified bool
-	// AnyNames says that clients get a certificate though it is for other names than the listener's hostname, as the
+	// AnyNames reports whether clients get a certificate though it is for other names than the listener's hostname, as the
 	// Gateway API has it.
 	AnyNames bool
 	// HSTS is the value of Strict-Transport-Security; "": none.
@@ -275,7 +275,7 @@ type Reference struct {
 	// Kind is the kind of the route, as Route.Kind, or Listener for the filters of one. Route is its name.
 	Kind, Route string
 	Backend     Backend
-	// IsBackup says that it is the backup of a Service that the route or listener names.
+	// IsBackup reports whether it is the backup of a Service that the route or listener names.
 	IsBackup bool
 }
 

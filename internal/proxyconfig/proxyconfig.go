@@ -88,7 +88,7 @@ type Server struct {
 	// State is in HAProxy's words: "no check" of a server that takes requests and whose health is not checked, UP,
 	// DOWN, DRAIN, MAINT.
 	State string `json:"state"`
-	// Backup says that it takes requests only while no other server of the backend can.
+	// Backup reports whether it takes requests only while no other server of the backend can.
 	Backup bool `json:"backup,omitempty"`
 	// Check is the outcome of the last health check; "" if there was none.
 	Check string `json:"check,omitempty"`

@@ -32,7 +32,7 @@ type Request struct {
 	Backend  string   `json:"backend,omitempty"`
 	Server   string   `json:"server,omitempty"`
 	WaitsFor WaitsFor `json:"waitsFor"`
-	// IsOld says that a worker has it that takes no new connections any more.
+	// IsOld reports whether a worker has it that takes no new connections any more.
 	IsOld bool `json:"oldWorker,omitempty"`
 }
 

@@ -122,9 +122,9 @@ type Mounts struct {
 	Certificates, Users, Logins []string
 	// ConfigMaps have CA certificates, JWT keys or rules of a WAF.
 	ConfigMaps []string
-	// VerifiesNames says that certificates of endpoints have to be for names that HAProxy cannot verify.
+	// VerifiesNames reports whether certificates of endpoints have to be for names that HAProxy cannot verify.
 	VerifiesNames bool
-	// WAF says that the pods have a WAFContainer.
+	// WAF reports whether the pods have a WAFContainer.
 	WAF bool
 }
 

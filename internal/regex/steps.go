@@ -78,7 +78,7 @@ type meter struct {
 	// length is the value's length.
 	length float64
 	steps  float64
-	// keepsTexts says that the expression was written with groups whose texts are kept.
+	// keepsTexts reports whether the expression was written with groups whose texts are kept.
 	keepsTexts bool
 }
 

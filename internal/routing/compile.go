@@ -115,8 +115,8 @@ func (c *Compiler) allProblems(gateway *model.Gateway) []Problem {
 	return slices.Concat(all, c.bounds.problems, gateway.Problems)
 }
 
-// changedRoute is a route of another Gateway, or at other listeners. places are the hosts that it was at. isGone says
-// that there is none any more.
+// changedRoute is a route of another Gateway, or at other listeners. places are the hosts that it was at. isGone
+// reports whether there is none any more.
 type changedRoute struct {
 	key         string
 	route       *model.Route

@@ -30,8 +30,8 @@ type Match struct {
 	// Entry is what the request matches, Rule is what happens to it.
 	Entry *Entry
 	Rule  *Rule
-	// TooLong says that the request is answered with 400: it has a value that is too long to be compared with regular
-	// expressions, or a query that is too long to be taken apart.
+	// TooLong reports whether the request is answered with 400: it has a value that is too long to be compared with
+	// regular expressions, or a query that is too long to be taken apart.
 	TooLong bool
 }
 

@@ -37,7 +37,7 @@ type Exporter struct {
 	client   client
 	// table is the newest one.
 	table atomic.Pointer[routing.Table]
-	// failing says that the collector did not take the last batch.
+	// failing reports whether the collector did not take the last batch.
 	failing bool
 }
 

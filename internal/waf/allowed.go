@@ -238,8 +238,8 @@ type knownAction struct {
 	// group names the directives of which a rule may have most together; "": there is no bound.
 	group string
 	most  int
-	// startOnly says that only the first rule of a chain may have it. isSilent says that it does nothing: it is for logs
-	// that nobody writes.
+	// startOnly reports whether only the first rule of a chain may have it. isSilent reports whether it does nothing: it
+	// is for logs that nobody writes.
 	startOnly, isSilent bool
 }
 

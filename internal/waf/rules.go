@@ -126,8 +126,8 @@ type ruleParser struct {
 	line int
 	// rules, steps and words count rules, steps of regular expressions, and bytes of words that are looked for.
 	rules, steps, words int
-	// isChained says that the next rule belongs to the last one, and isApart that the rule looks at something that is
-	// another thing for each rule: a count, or what was matched.
+	// isChained reports whether the next rule belongs to the last one, and isApart whether the rule looks at something
+	// that is another thing for each rule: a count, or what was matched.
 	isChained, isApart bool
 	// jumps are the markers that skipAfter names and that did not come yet.
 	jumps []Directive

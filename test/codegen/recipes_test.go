@@ -19,7 +19,7 @@ import (
 // recipes are the pages of docs/maintainers/recipes, each with what has to be there and what is checked afterwards.
 var recipes = map[string]struct {
 	prepare, check func(t *testing.T, r *recipe)
-	// editsOnly says that nothing is compiled.
+	// editsOnly reports whether nothing is compiled.
 	editsOnly bool
 }{
 	"new-field.md":   {check: checkNewField, editsOnly: !testtier.All},
@@ -71,7 +71,7 @@ type recipe struct {
 	tree string
 	// env is for its commands.
 	env []string
-	// hasCluster says that the API server has the copy's CRDs.
+	// hasCluster reports whether the API server has the copy's CRDs.
 	hasCluster bool
 }
 

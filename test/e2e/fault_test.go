@@ -185,7 +185,7 @@ func podIsReady(pod *corev1.Pod) bool {
 // loss is a request that was not answered with 200.
 type loss struct {
 	began time.Time
-	// refused says that there was no connection, so that nothing was sent: whoever sends it again repeats nothing.
+	// refused reports whether there was no connection, so that nothing was sent: whoever sends it again repeats nothing.
 	refused bool
 	text    string
 }

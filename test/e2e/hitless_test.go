@@ -197,8 +197,8 @@ type answers struct {
 	mutex sync.Mutex
 	// retired is since when requests may not be answered by the version any more; zero: they may.
 	retired map[string]time.Time
-	// reloaded says that the changes take new HAProxy processes. One before them gives each connection that it has a last
-	// answer, by the configuration it knows.
+	// reloaded reports whether the changes take new HAProxy processes. One before them gives each connection that it has a
+	// last answer, by the configuration it knows.
 	reloaded bool
 }
 

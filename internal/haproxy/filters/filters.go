@@ -56,8 +56,8 @@ type filter struct {
 	// inShadow reports whether a rule has the filter let requests through that it would refuse. nil: if the rule shadows
 	// the guard. See shadow.go.
 	inShadow func(rule *routing.Rule) bool
-	// mayStay says that all rules but those in frontends do nothing without a parameter, so that they may stay when no
-	// rule has it any more.
+	// mayStay reports whether all rules but those in frontends do nothing without a parameter, so whether they may stay
+	// when no rule has it any more.
 	mayStay bool
 	// isUsed reports whether a rule has the filter. Without such a rule there are no lines, and nothing is added, so the
 	// first one takes a reload. nil: the lines are always there. Only of rules that have the filter, names, check, encode
@@ -117,7 +117,7 @@ type Env struct {
 	Paths ir.Paths
 	// guards are those with rules.
 	guards []string
-	// isShadow says that the filter whose rules are made has to let requests of some rules through.
+	// isShadow reports whether the filter whose rules are made has to let requests of some rules through.
 	isShadow bool
 	// KeySets are the keys of tokens that rules name the source of.
 	KeySets map[routing.KeySource][]routing.JWTKey

@@ -103,7 +103,7 @@ type Backend struct {
 type ServerSettings struct {
 	// Options follow the address.
 	Options string
-	// Check says that health checks have to be switched on for a server that is added at run time.
+	// Check reports whether health checks have to be switched on for a server that is added at run time.
 	Check bool
 	// CookieKey is the dynamic-cookie-key of the backend; "": it has none.
 	CookieKey string
@@ -117,7 +117,7 @@ type Server struct {
 	Address string
 	// Port is the port on that address, 1 to 65535.
 	Port int32
-	// Backup says that it takes requests only while no other server of the backend can.
+	// Backup reports whether it takes requests only while no other server of the backend can.
 	Backup bool
 }
 

@@ -8,7 +8,7 @@ type Section struct {
 	Lines []Line
 	// Reason is why a reload is needed where the section is new or another one, one of the Reload constants.
 	Reason string
-	// MayStay says that the section does no harm once it is not desired any more. Otherwise a reload removes it.
+	// MayStay reports whether the section does no harm once it is not desired any more. Otherwise a reload removes it.
 	MayStay bool
 }
 

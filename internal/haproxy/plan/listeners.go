@@ -13,8 +13,8 @@ import (
 // demands, and get what the listener had before.
 
 // held returns the names whose connections must be made by the new demands for a while, before the names lead to the
-// new identities. settled says that this while is over for those that running holds. conflict reports that a name is
-// held, and now is to lead to something else: its connections would be of two kinds.
+// new identities. settled reports whether this while is over for those that running holds. conflict reports that a name
+// is held, and now is to lead to something else: its connections would be of two kinds.
 func held(desired, running ir.Config, settled bool) (names map[string]string, conflict bool) {
 	names = map[string]string{}
 	for change := range tree.Changes(running.Maps[ir.NamesFile], desired.Maps[ir.NamesFile]) {

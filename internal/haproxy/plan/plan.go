@@ -39,7 +39,7 @@ type Plan struct {
 	AddCertificates, RemoveCertificates map[string][]ir.CertificateLine
 	// RemoveServers are servers to remove.
 	RemoveServers []Server
-	// Switches says that After holds names that were not held before: see listeners.go.
+	// Switches reports whether After holds names that were not held before: see listeners.go.
 	Switches bool
 	// After is what runs once the plan is carried out: what is desired, and what ran before and is not used any more.
 	After ir.Config
@@ -110,8 +110,8 @@ var reasons = []string{
 func Diff(desired, running ir.Config) Plan { return Change(running, desired, running, false) }
 
 // Change is Diff for a HAProxy that runs all of a configuration, and besides what has been used before. It looks only
-// at what that configuration and the desired one do not share. settled says that the handshakes have ended that names
-// were held for.
+// at what that configuration and the desired one do not share. settled reports whether the handshakes have ended that
+// names were held for.
 func Change(before, desired, running ir.Config, settled bool) Plan {
 	reason := reloadReason(desired, running)
 	names, conflict := held(desired, running, settled)

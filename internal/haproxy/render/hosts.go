@@ -336,7 +336,8 @@ func numbered(name string, values []string) []ir.MapEntry {
 // hitKey tells hits apart.
 type hitKey struct {
 	rule *routing.Rule
-	// connections says that the rule is for connections, not for requests, passthrough that their TLS is not touched.
+	// connections reports whether the rule is for connections, not for requests, passthrough whether their TLS is not
+	// touched.
 	connections, passthrough bool
 	// cut is how many bytes a prefix has that is replaced.
 	cut int

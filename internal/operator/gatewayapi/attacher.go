@@ -63,8 +63,8 @@ type wantedPlace struct {
 	spec appv1.GatewayAttachmentSpec
 	// omitted says what the pods do not mount, "" if they mount everything.
 	omitted string
-	// isBound says that the agents need a RoleBinding there, and isOld that this is all: agents of an earlier release
-	// read the list in the status.
+	// isBound reports whether the agents need a RoleBinding there, and isOld whether this is all: agents of an earlier
+	// release read the list in the status.
 	isBound, isOld bool
 }
 

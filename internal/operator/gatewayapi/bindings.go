@@ -61,7 +61,7 @@ func (a *attacher) binding(p place) *roleBinding {
 
 // bind makes the binding of a place as it should be, and reports whether that is done. One of somebody else is left
 // alone. A new one gets its subject once it is in the cache: nothing refuses a late write that creates again what the
-// next leader has deleted, so such a write must grant nothing. isRefused says that it could not be made before.
+// next leader has deleted, so such a write must grant nothing. isRefused reports whether it could not be made before.
 func (a *attacher) bind(ctx context.Context, p place, own *appv1.Gateway, isRefused bool) (isBound bool, err error) {
 	before := a.binding(p)
 	if before != nil && before.grants(p) {

@@ -67,7 +67,7 @@ type Inputs struct {
 	// may and want to; nil: none.
 	ClusterBindings cache.SharedIndexInformer
 	MayWatchCluster func(*appv1.Gateway) bool
-	// KeyServer says that pods mount no certificates: they get any number of them from a key server.
+	// KeyServer reports whether pods mount no certificates: they get any number of them from a key server.
 	KeyServer bool
 }
 
@@ -92,8 +92,8 @@ type Controller struct {
 	writes workqueue.TypedRateLimitingInterface[source.Object]
 
 	mu sync.Mutex
-	// served are the informers of those resources that the cluster has. discovered says that they are known, and stalled
-	// are those that the API server did not list in time.
+	// served are the informers of those resources that the cluster has. discovered reports whether they are known, and
+	// stalled are those that the API server did not list in time.
 	served     map[string]cache.SharedIndexInformer
 	discovered bool
 	bundles    bool // the cluster has ClusterTrustBundles
@@ -115,8 +115,8 @@ type Controller struct {
 	// left is what the pods of our Gateways do not mount.
 	left     map[types.NamespacedName]map[leftOut]bool
 	versions map[source.Object]*version
-	// index, compilers and seen keep what was made of objects. isIncomplete says that nobody knows which of it is done.
-	// faults are the objects that make the evaluation panic.
+	// index, compilers and seen keep what was made of objects. isIncomplete reports whether nobody knows which of it is
+	// done. faults are the objects that make the evaluation panic.
 	index        *source.Index
 	compilers    map[source.Parent]*compiled
 	seen         *observed

@@ -26,7 +26,7 @@ const retryFaulty = time.Minute
 
 // evaluation is what the objects ask for. None of it has been written.
 type evaluation struct {
-	// isAll says that all objects were evaluated. Then, or if they may differ, planes are the data planes.
+	// isAll reports whether all objects were evaluated. Then, or if they may differ, planes are the data planes.
 	isAll  bool
 	planes []source.DataPlane
 	// attachments are what the objects of namespaces need of our Gateways; nil: what they did.

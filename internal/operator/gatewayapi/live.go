@@ -73,7 +73,7 @@ func (o *observed) whyLate(plane source.Parent, namespace string) string {
 }
 
 // isAttached reports whether the agents of a data plane have been told to watch where an object is, and follow that. An
-// agent that does not may still report a higher version. isKnown says that they ran the object before.
+// agent that does not may still report a higher version. isKnown reports whether they ran the object before.
 func (o *observed) isAttached(plane source.Parent, object source.Object, needs source.Needs, isKnown bool) bool {
 	if object.Kind == "Gateway" { // they watch theirs without being told
 		return true

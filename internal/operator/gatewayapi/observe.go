@@ -55,8 +55,8 @@ type observed struct {
 
 // now is the state of one evaluation.
 type now struct {
-	// look are the objects whose status has to be looked at. otherBindings says that agents may need other RoleBindings,
-	// and otherPlanes that our Gateways may have to be others.
+	// look are the objects whose status has to be looked at. otherBindings reports whether agents may need other
+	// RoleBindings, and otherPlanes whether our Gateways may have to be others.
 	look                       map[source.Object]bool
 	otherBindings, otherPlanes bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why

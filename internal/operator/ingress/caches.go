@@ -44,11 +44,11 @@ var resources = func() map[string]schema.GroupVersionResource {
 // made is the part that is kept of an object that was made of Ingresses.
 type made struct {
 	metav1.ObjectMeta
-	// unshared says that the operator alone has written fields outside of the status.
+	// unshared reports whether the operator alone has written fields outside of the status.
 	unshared bool
 	// hostnames are the hostnames of an HTTPRoute, "" for one without.
 	hostnames []string
-	// programmed says that all proxies run what a route says, at all its parents, and problem what is wrong with it.
+	// programmed reports whether all proxies run what a route says, at all its parents, and problem what is wrong with it.
 	programmed bool
 	problem    string
 	// addresses are the addresses of a Gateway, and clients what it asks of clients.

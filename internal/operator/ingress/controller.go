@@ -77,7 +77,7 @@ type Controller struct {
 	logged string
 
 	mu sync.Mutex
-	// ready says that the caches have been filled once.
+	// ready reports whether the caches have been filled once.
 	ready bool
 	// applied is what was applied last of each object.
 	applied map[source.Subject]applied

@@ -44,7 +44,7 @@ type desired struct {
 	owners []*networkingv1.Ingress
 	// family is the same for routes that differ in their rules alone, host is their first one.
 	family, host string
-	// held says that it stays as it is, because of a faulty Ingress.
+	// held reports whether it stays as it is, because of a faulty Ingress.
 	held bool
 }
 
@@ -58,7 +58,7 @@ type note struct {
 type served struct {
 	routes   []source.Subject
 	gateways []source.Subject
-	// isMoving says that it is at Gateways of an earlier release, too.
+	// isMoving reports whether it is at Gateways of an earlier release, too.
 	isMoving bool
 }
 

@@ -130,7 +130,7 @@ type Options struct {
 	LeaseNamespace string
 	// IngressNamespace is where the Gateways for Ingresses are; "" if none are served.
 	IngressNamespace string
-	// ClusterWatch says that Gateways may watch the cluster.
+	// ClusterWatch reports whether Gateways may watch the cluster.
 	ClusterWatch bool
 }
 

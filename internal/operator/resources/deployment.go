@@ -36,7 +36,7 @@ type Options struct {
 	AgentImage string
 	// HAProxyImage is the image whose PATH holds haproxy.
 	HAProxyImage string
-	// JSONLogs says that what runs beside HAProxy logs JSON.
+	// JSONLogs reports whether what runs beside HAProxy logs JSON.
 	JSONLogs bool
 	// Policy is what Gateways may ask for.
 	Policy policy.Policy

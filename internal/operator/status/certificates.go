@@ -79,7 +79,7 @@ func namedSubjects(gateway *appv1.Gateway) map[subject]bool {
 type reported struct {
 	// problems are sorted, and each is there once though several proxies report it.
 	problems []appv1.ProxyProblem
-	// omitted says that there are more problems; "" if there are none. unlisted are then the listeners that name
+	// omitted reports whether there are more problems; "" if there are none. unlisted are then the listeners that name
 	// something that may have one; "" is in place of a listener for what none names.
 	omitted  string
 	unlisted map[string]bool

@@ -12,7 +12,7 @@ import (
 
 // Live is what the proxies of a Gateway run together.
 type Live struct {
-	// Ready is how many of them receive traffic, and Silent says that one of these has not reported.
+	// Ready is how many of them receive traffic, and Silent reports whether one of these has not reported.
 	Ready  int
 	Silent bool
 	// Problems are what any of them reports. Omitted says that there are more; "" if there are none.

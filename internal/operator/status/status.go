@@ -40,7 +40,7 @@ type Observed struct {
 	Refused []string
 	// Reports are what carries the Gateway's label, whoever wrote it.
 	Reports []*appv1.GatewayProxy
-	// MayWatchCluster says that the proxies may watch all namespaces, if they are to.
+	// MayWatchCluster reports whether the proxies may watch all namespaces, if they are to.
 	MayWatchCluster bool
 	// Failure is what keeps the children from being as they should; nil if they are.
 	Failure *ChildFailure

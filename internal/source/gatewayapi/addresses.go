@@ -71,7 +71,7 @@ func (p *plane) check() {
 type assigned struct {
 	addresses []gatewayv1.GatewayStatusAddress
 	missing   []string
-	// isImpossible says that something is missing that will not come by itself.
+	// isImpossible reports whether something is missing that will not come by itself.
 	isImpossible bool
 }
 

@@ -165,7 +165,7 @@ func parse[T any](t *testing.T, document []byte) *T {
 	return object
 }
 
-// allLive says that everything is live.
+// allLive reports whether everything is live.
 type allLive struct{}
 
 func (allLive) Plane(gatewayapi.Parent) (live bool, reason, message string) { return true, "", "" }

@@ -32,8 +32,8 @@ type Index struct {
 	// changed, which routes may depend on.
 	changed map[Object]metav1.Object
 	touched map[Object]bool
-	// isNew says that the data planes have to be made anew, and all routes attached to them. isOther says that they have
-	// to be made again, and that routes stay attached to what is as it was.
+	// isNew reports whether the data planes have to be made anew, and all routes attached to them. isOther reports whether
+	// they have to be made again, and that routes stay attached to what is as it was.
 	isNew, isOther bool
 }
 

@@ -28,7 +28,7 @@ type listener struct {
 	// refused is why it is not accepted, and unserved why proxies do not serve it, though it is in the data plane: by what
 	// they report.
 	refused, unserved verdict
-	// closed says that no route can belong to it: it is of our own kind and redirects everything.
+	// closed reports whether no route can belong to it: it is of our own kind and redirects everything.
 	closed bool
 	// taken are the hostnames of the routes that belong to it, and wanted the hostnames of its candidates. attached is how
 	// many of the former can be carried out.
@@ -56,7 +56,7 @@ type cause struct {
 	reason, message string
 	// field is the field that the first cause is about, if it is one.
 	field string
-	// unknown says that nobody knows whether anything is wrong.
+	// unknown reports whether nobody knows whether anything is wrong.
 	unknown bool
 	// listed is how many causes the message has beside the first, and more how many others there are.
 	listed, more int

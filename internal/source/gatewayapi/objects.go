@@ -56,7 +56,7 @@ type Objects struct {
 	// Budget is how much of a data plane each namespace may have, unless a GatewayConfig says it. Agents take it from the
 	// Gateway of our own.
 	Budget *appv1.NamespaceBudget
-	// NoTrustBundles says that the cluster has no ClusterTrustBundles. Agents find out by themselves.
+	// NoTrustBundles reports whether the cluster has no ClusterTrustBundles. Agents find out by themselves.
 	NoTrustBundles bool
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
@@ -263,8 +263,8 @@ type plane struct {
 	to            model.Gateway
 	// routes are the routes of the model.
 	routes tree.Editor[*model.Route]
-	// addresses are the ones that the Gateway asks for, but for cluster IPs. isInCluster says that it asks for cluster IPs
-	// alone, and isUnreachable that it asks for nothing that a Service can have.
+	// addresses are the ones that the Gateway asks for, but for cluster IPs. isInCluster reports whether it asks for
+	// cluster IPs alone, and isUnreachable whether it asks for nothing that a Service can have.
 	addresses                  []string
 	isInCluster, isUnreachable bool
 	// used are how many routes send requests and connections to Service ports, passed those that send TLS there that is
@@ -283,7 +283,8 @@ type plane struct {
 	ownProblems, policyProblems []model.Problem
 	problems                    map[string][]model.Problem
 	// places are the places of its listeners. atPorts are the ports of those that are served, and mounted the certificates
-	// of these, with how often. isFull says that listeners are left out, as there are too many ports or certificates.
+	// of these, with how often. isFull reports whether listeners are left out, as there are too many ports or
+	// certificates.
 	places  places
 	atPorts map[int32]int
 	mounted map[string]int

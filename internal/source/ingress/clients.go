@@ -13,7 +13,7 @@ import (
 // authority is who signs the certificates of clients. Without a Secret, clients are not asked for any.
 type authority struct {
 	secret types.NamespacedName
-	// optional says that clients without a certificate may come in, too.
+	// optional reports whether clients without a certificate may come in, too.
 	optional bool
 }
 

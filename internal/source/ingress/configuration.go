@@ -32,9 +32,9 @@ type configuration struct {
 	redirectCode int
 	// hsts is the value of Strict-Transport-Security, "" if there is none.
 	hsts string
-	// keepServer says that answers keep the header Server of backends.
+	// keepServer reports whether answers keep the header Server of backends.
 	keepServer bool
-	// fullForwardedFor says that X-Forwarded-For has all that trusted proxies say.
+	// fullForwardedFor reports whether X-Forwarded-For has all that trusted proxies say.
 	fullForwardedFor bool
 	// blocked are the ranges of addresses that have no access to anything.
 	blocked []appv1.AddressRange

@@ -7,7 +7,7 @@ type Flag struct {
 	// Names are separated by spaces.
 	Names string
 	Text  string
-	// IsNoted says that users of the flag have something to do, or get something else.
+	// IsNoted reports whether users of the flag have something to do, or get something else.
 	IsNoted bool
 }
 

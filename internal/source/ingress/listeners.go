@@ -16,7 +16,7 @@ import (
 type MadeGateway struct {
 	Name string
 	// Authority is the name of the ConfigMap with who signs clients' certificates, "" if they are not asked for any, and
-	// Optional says that clients without one may come in, too.
+	// Optional reports whether clients without one may come in, too.
 	Authority string
 	Optional  bool
 }
@@ -75,9 +75,9 @@ type listener struct {
 	set                         *listenerSet
 	// order is its place among the listeners of the class.
 	order int
-	// shared says that routes of other namespaces belong to it.
+	// shared reports whether routes of other namespaces belong to it.
 	shared bool
-	// isDefault says that it is for the hosts that have no other one.
+	// isDefault reports whether it is for the hosts that have no other one.
 	isDefault bool
 }
 

@@ -41,7 +41,7 @@ type settings struct {
 
 	// rule is what every rule of the Ingress has beside matches and backendRefs.
 	rule rule
-	// closed says that the rules must not let requests through.
+	// closed reports whether the rules must not let requests through.
 	closed bool
 	// clients may come in, nil: all. basic are the users that may, nil: nobody is asked for a password.
 	// auth is the Service that decides about requests, nil: none does. guardsOf are the annotations that say so.

@@ -50,8 +50,8 @@ type host struct {
 	locations []*location
 	// root takes what no location takes, nil: that is answered with 404. It is of the first Ingress of the host.
 	root *location
-	// secret has the certificate, and is empty if there is none, or the one of all hosts. isSecure says that an Ingress
-	// asks for one.
+	// secret has the certificate, and is empty if there is none, or the one of all hosts. isSecure reports whether an
+	// Ingress asks for one.
 	secret   types.NamespacedName
 	isSecure bool
 	// guards are the Ingresses with annotations that restrict access to the whole host, by annotation.

@@ -23,7 +23,7 @@ type wish struct {
 	routes    []appv1.Route
 	// extras are Services that have a route of their own.
 	extras []string
-	// more says that there is a listener on a port of its own. The others are settings that take a reload.
+	// more reports whether there is a listener on a port of its own. The others are settings that take a reload.
 	more                   bool
 	trusted, drain, checks bool
 	connections            int32

@@ -18,7 +18,7 @@ import (
 
 // answer is a response, with its body read.
 type answer struct {
-	// Last says that HAProxy wants no more requests on the connection.
+	// Last reports whether HAProxy wants no more requests on the connection.
 	Last   bool
 	Status int
 	Header http.Header

@@ -22,7 +22,7 @@ type apiFault struct {
 	name string
 	// begin and end make it come and go.
 	begin, end func(p *faultproxy.Proxy)
-	// works says that everything gets done all the same.
+	// works reports whether everything gets done all the same.
 	works bool
 	// perSecond is the most requests that the operator and the agent may send a second meanwhile.
 	perSecond float64

@@ -50,7 +50,7 @@ type Request struct {
 	Watch, Write bool
 	// Code is what was answered, 0 for nothing.
 	Code int
-	// TooOld says that the API server told that it forgot what was asked for, as an event or in the answer.
+	// TooOld reports whether the API server told that it forgot what was asked for, as an event or in the answer.
 	TooOld bool
 }
 

@@ -153,8 +153,8 @@ func (c *http2Client) send(ctx context.Context, request *http.Request) (Answer, 
 	}
 }
 
-// unprocessed says that the server promised not to have looked at the request, or that it was not even sent. The first
-// two errors have no names in the package; their texts are what net/http's own client goes by, too.
+// unprocessed reports whether the server promised not to have looked at the request, or that it was not even sent. The
+// first two errors have no names in the package; their texts are what net/http's own client goes by, too.
 func unprocessed(err error) bool {
 	switch err.Error() {
 	case "http2: Transport received Server's graceful shutdown GOAWAY", "http2: client conn not usable":

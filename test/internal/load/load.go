@@ -59,7 +59,7 @@ type Answer struct {
 	Kind Kind
 	// Opened is when the connection was opened, Sent when the request was sent.
 	Opened, Sent time.Time
-	// Last says that the other side wants no more requests on the connection.
+	// Last reports whether the other side wants no more requests on the connection.
 	Last   bool
 	Status int
 	Header http.Header
@@ -73,7 +73,8 @@ type End struct {
 	Kind   Kind
 	Opened time.Time
 	At     time.Time
-	// Orderly says that the other side said so: a FIN or close frame, a GOAWAY or RST_STREAM; no TCP reset, no silence.
+	// Orderly reports whether the other side said so: a FIN or close frame, a GOAWAY or RST_STREAM; no TCP reset, no
+	// silence.
 	Orderly bool
 	Cause   error
 }

@@ -156,7 +156,7 @@ type Header struct{ Name, Value string }
 
 // Verdict is what becomes of a request.
 type Verdict struct {
-	// Denied says that the request has to be refused.
+	// Denied reports whether the request has to be refused.
 	Denied bool `json:"-"`
 	// Score adds up how grave it is what rules found. Rules are the IDs of the first maxRules of them.
 	Score int   `json:"score"`

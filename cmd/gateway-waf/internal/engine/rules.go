@@ -15,7 +15,7 @@ import (
 type ruleFiles struct {
 	fs.FS
 	kind
-	// captures says that rules of a user read what rules captured.
+	// captures reports whether rules of a user read what rules captured.
 	captures bool
 	mu       sync.Mutex
 	// dropped are the IDs of rules that were left out, and light are the files that were read.

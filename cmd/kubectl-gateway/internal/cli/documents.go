@@ -24,7 +24,7 @@ type Files struct {
 	// Paths are files, directories, and "-" for standard input.
 	Paths     []string
 	Recursive bool
-	// AgainstCluster says that the cluster has what the files lack, as far as the user may read it.
+	// AgainstCluster reports whether the cluster has what the files lack, as far as the user may read it.
 	AgainstCluster bool
 }
 

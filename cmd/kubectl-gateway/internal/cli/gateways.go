@@ -27,17 +27,17 @@ import (
 // Site is a Gateway with everything around it.
 type Site struct {
 	Gateway *appv1.Gateway
-	// Live says that all of it is from the cluster. Otherwise, what the files do not have is taken to exist.
+	// Live reports whether all of it is from the cluster. Otherwise, what the files do not have is taken to exist.
 	Live bool
-	// IsGatewayAPI says that the Gateway is one of the Gateway API. Then only the metadata of Gateway are set.
+	// IsGatewayAPI reports whether the Gateway is one of the Gateway API. Then only the metadata of Gateway are set.
 	IsGatewayAPI bool
 
 	// Ignored names policies and annotations that have no effect.
 	Ignored []string
-	// isAssumed says that the files do not have the Gateway. settings are what their GatewayConfigs make of one of the
-	// Gateway API; nil: they have none for it.
+	// isAssumed reports whether the files do not have the Gateway. settings are what their GatewayConfigs make of one of
+	// the Gateway API; nil: they have none for it.
 	isAssumed bool
-	// isEdited says that it is one of the cluster with what files have.
+	// isEdited reports whether it is one of the cluster with what files have.
 	isEdited bool
 	settings *appv1.GatewaySpec
 	// documents are what files have, of whatever kind.

@@ -34,7 +34,7 @@ type Explanation struct {
 	Filters []string `json:"filters,omitempty"`
 	// Backends get the request.
 	Backends []Backend `json:"backends,omitempty"`
-	// Answer is what the proxy answers by itself. Refused says that it is an error.
+	// Answer is what the proxy answers by itself. Refused reports whether it is an error.
 	Answer  string `json:"answer,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
 }

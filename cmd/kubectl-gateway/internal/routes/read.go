@@ -50,7 +50,7 @@ type reader struct {
 	namespace string
 	// listenerSets are the Gateways of ListenerSets that routes name.
 	listenerSets map[types.NamespacedName]types.NamespacedName
-	// unread are the resources that the user may not list, and isRead says that another one could be.
+	// unread are the resources that the user may not list, and isRead reports whether another one could be.
 	unread []string
 	isRead bool
 }

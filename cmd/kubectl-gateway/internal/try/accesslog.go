@@ -23,7 +23,7 @@ type accessLog struct {
 	messages []string
 	// awaited are requests by their user agent.
 	awaited map[string]chan logs.Access
-	// quiet says that requests are not printed.
+	// quiet reports whether requests are not printed.
 	quiet bool
 }
 
