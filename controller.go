@@ -106,8 +106,8 @@ type Controller struct {
 	informers []cache.SharedIndexInformer
 	// synced report that the caches above and the caches of the children have been filled.
 	synced []cache.InformerSynced
-	// working says that Run has begun. Before, nothing is put into the queue: while another process leads, all Gateways
-	// would wait there, and the queue's metrics would count them as work.
+	// working reports whether Run has begun. Before, nothing is put into the queue: while another process leads, all
+	// Gateways would wait there, and the queue's metrics would count them as work.
 	working atomic.Bool
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
 	queue *queue.Queue
@@ -282,7 +282,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		c.queue.Forget(name)
 		logging.V(4).Infof("Synced Gateway %s in %v", name, time.Since(start))
 	case ctx.Err() != nil:
-		// Cut short by the shutdown: whoever looks after the Gateway next does it again.
+		// The shutdown cut it short: the next leader does it again.
 	case outdated:
 		logging.V(2).Infof("Trying again with what is newer: %s", oneLine(err))
 		c.queue.AddRateLimited(name)
@@ -348,7 +348,7 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 	return obj.(*appv1.Gateway), nil
 }
 
-// withAttachments returns a Gateway with what its GatewayAttachments say.
+// withAttachments returns a Gateway with the content of its GatewayAttachments.
 func (c *Controller) withAttachments(gateway *appv1.Gateway) (*appv1.Gateway, error) {
 	found, err := c.attachments.ByIndex(children.IndexOwner, cache.MetaObjectToName(gateway).String())
 	if err != nil {

@@ -19,7 +19,7 @@ const authorityInterval = 2 * time.Second
 // errOtherCA ends the operator: all pods have to get another CA, and the next process sees to that.
 var errOtherCA = errors.New("the key server has another CA: starting again with it")
 
-// withAuthority calls operate with the key server's CA, once it is there, until there is another one.
+// withAuthority calls operate with the key server's CA once it is there, until there is another one.
 func withAuthority(ctx context.Context, options options.Options, operate func(ctx context.Context, authority string) error) error {
 	if options.Images.KeyServer == "" {
 		return operate(ctx, "")

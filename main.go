@@ -74,7 +74,7 @@ func mainCode() int {
 	return 0
 }
 
-// garbage is how much memory may be garbage, in percent of what is kept: most of the time, nothing changes.
+// garbage is the percentage for debug.SetGCPercent: most of the time, nothing changes.
 const garbage = 50
 
 // run works until ctx is cancelled. It returns an error if the operator cannot work, or not any more.

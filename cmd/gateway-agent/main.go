@@ -38,7 +38,7 @@ import (
 	"gateway/internal/reconnect"
 )
 
-// garbage is how much memory may be garbage, in percent of what is kept: most of the time, nothing changes.
+// garbage is the percentage for debug.SetGCPercent: most of the time, nothing changes.
 const garbage = 50
 
 // options are the command line and the environment.
@@ -66,7 +66,7 @@ func main() {
 	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE"), podUID: types.UID(os.Getenv("POD_UID")),
 		place:     endpoints.Place{Node: os.Getenv("NODE_NAME"), Zone: os.Getenv("ZONE")},
 		addresses: reachable(os.Getenv("HOST_IPS"), os.Getenv("POD_IPS"))}
-	o.stopDelay, _ = time.ParseDuration(os.Getenv("STOP_DELAY")) // 0 if nothing says so
+	o.stopDelay, _ = time.ParseDuration(os.Getenv("STOP_DELAY")) // 0 if unset
 	os.Exit(o.program().Main())
 }
 
@@ -168,7 +168,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// run works until ctx ends. An error says why the agent cannot work.
+// run works until ctx ends. It returns an error if the agent cannot work.
 func (o *options) run(ctx context.Context) error {
 	if o.stop {
 		return syscall.Kill(1, syscall.SIGUSR1)

@@ -34,7 +34,7 @@ func main() {
 	os.Exit(new(options).program().Main())
 }
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	kubeconfig, master     string
 	address, healthAddress string
@@ -88,7 +88,7 @@ func (o *options) list() []string {
 	return strings.Split(o.namespaces, ",")
 }
 
-// run works until ctx ends. An error says why it cannot work.
+// run works until ctx ends. It returns an error if it cannot work.
 func (o *options) run(ctx context.Context) error {
 	memory.LeaveRoom()
 	config, err := kubeconfig.Load(o.master, o.kubeconfig)

@@ -32,7 +32,7 @@ func main() {
 	os.Exit(new(options).program().Main())
 }
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	socket, rulesDir string
 	asks, onDemand   bool

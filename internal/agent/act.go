@@ -49,7 +49,7 @@ func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 	}
 	workers, err := a.master.OldWorkers(ctx)
 	if err != nil || workers < manyWorkers {
-		return false // the reload says what is wrong with the master
+		return false // the reload reports the problem of the master
 	}
 	if now.Sub(a.state.running.reloaded) >= min(a.state.disk.table.DrainTimeout/manyWorkers, longestSpace) {
 		return false
@@ -128,7 +128,7 @@ func (a *Agent) change(ctx context.Context, next action) (changed bool, err erro
 	return a.reload(ctx, next, before)
 }
 
-// command tells the worker what to change.
+// command sends the worker the changes.
 func (a *Agent) command(ctx context.Context, change plan.Plan) error {
 	busy, err := a.worker.Execute(ctx, a.options.Paths, change)
 	if err != nil {

@@ -55,7 +55,7 @@ type Core interface {
 	DiscoveryV1() discoveryv1client.DiscoveryV1Interface
 }
 
-// Options are what an agent works with.
+// Options are the settings and clients of an agent.
 type Options struct {
 	// Namespace and Gateway name the Gateway, Pod and PodUID the pod the agent runs in.
 	Namespace, Gateway, Pod string
@@ -82,7 +82,7 @@ type Options struct {
 	LocalKeys bool
 	// HealthAddress is where /startupz, /healthz, /servingz, /readyz and /metrics are served.
 	HealthAddress string
-	// Stopping yields something when the pod is to stop. nil: the agent is not told.
+	// Stopping yields something when the pod is to stop. nil: the agent does not learn of it.
 	Stopping <-chan os.Signal
 	// StopDelay is how long HAProxy goes on to take connections then.
 	StopDelay time.Duration
@@ -174,7 +174,7 @@ func (a *Agent) useAPIServer() {
 	a.source = a.watch.source()
 }
 
-// Run works until ctx ends. An error says why it cannot work at all.
+// Run works until ctx ends. It returns an error if it cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
 	requests.SetNamespace(a.options.Namespace)

@@ -11,7 +11,7 @@ import (
 
 // authorityFile is the content of a ConfigMap's ca.crt and ca.crl.
 type authorityFile struct {
-	// problem says why it cannot be used; "" if it can.
+	// problem is why it cannot be used; "" if it can.
 	problem string
 	// pem are the certificates, then the lists of revoked ones, and nothing else.
 	pem []byte

@@ -16,7 +16,7 @@ const (
 
 // bundles are the ClusterTrustBundles of the cluster, of which the agent reads none before it needs one.
 type bundles struct {
-	// read returns the certificates of a ClusterTrustBundle, or what is wrong with it; false: nothing is known yet. nil:
+	// read returns the certificates of a ClusterTrustBundle, or its problem; known is false before it was read. nil:
 	// there is no API server.
 	read func(name string) (content, problem string, known bool)
 	// parsed are those that were read since one of them changed, and since is when the first one was asked for.
@@ -32,7 +32,7 @@ func newBundles(read func(name string) (content, problem string, known bool)) *b
 // forget has all of them read again.
 func (b *bundles) forget() { clear(b.parsed) }
 
-// of returns a ClusterTrustBundle. While nothing is known of it, due is until when that is no problem.
+// of returns a ClusterTrustBundle. While it is unknown, due is the time from which that is a problem.
 func (b *bundles) of(name string, now time.Time) (file authorityFile, due time.Time) {
 	if b == nil || b.read == nil {
 		return authorityFile{problem: "it is not read here"}, due

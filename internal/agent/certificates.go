@@ -37,7 +37,7 @@ type Mounts struct {
 // HasKeys reports whether gateway-keys runs in this pod.
 func (m *Mounts) HasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 || m.Keys || m.KeyServer }
 
-// missing says why something is not there.
+// missing returns why something is not there.
 func (m *Mounts) missing() string {
 	if m.KeyServer {
 		return " has not come from the key server yet"
@@ -50,13 +50,13 @@ const (
 	maxReads = 3
 	// followInterval is how often the inventory is looked at, and awaitInterval while it lacks something.
 	followInterval, awaitInterval = 200 * time.Millisecond, 25 * time.Millisecond
-	// silentTime is how long HAProxy waits to start with all certificates that a key server has, and unknownTime how long
-	// one may say nothing of an object before that is a problem.
+	// silentTime is how long HAProxy waits to start with all certificates of a key server. unknownTime is how long an
+	// object may stay unknown before that is a problem.
 	silentTime  = 15 * time.Second
 	unknownTime = 5 * time.Second
 )
 
-// mountReader caches what is known of Secrets and ConfigMaps.
+// mountReader caches the known state of Secrets and ConfigMaps.
 type mountReader struct {
 	mounts Mounts
 	files  mounted

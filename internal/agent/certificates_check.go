@@ -33,11 +33,10 @@ const (
 
 // certificateFile is the certificate of a Secret, as far as known.
 type certificateFile struct {
-	// problem says why it cannot be used for anything; "" if it can.
+	// problem is why it cannot be used for anything; "" if it can.
 	problem string
 	inventory.Certificate
-	// outdated says why what the Secret holds by now is not used; "" if this is what it
-	// holds.
+	// outdated is why what the Secret holds by now is not used; "" if this is what it holds.
 	outdated string
 }
 
@@ -62,9 +61,9 @@ func namesWithin(hostname string, names []string) ([]string, bool) {
 	return nil, false
 }
 
-// mounted is what is known of Secrets and ConfigMaps, by their names.
+// mounted is the known state of Secrets and ConfigMaps, by their names.
 type mounted struct {
-	// only are those that are mounted, whether they exist or not; nil: all of which anything is known.
+	// only are the mounted objects, whether they exist or not; nil: all known ones.
 	only *Mounts
 	// versions are other numbers for other entries of a Secret, and plain are listeners as they were found; nil: that is
 	// not kept.
@@ -90,7 +89,7 @@ type mounted struct {
 	mayTake func(namespace string) bool
 }
 
-// certificate returns what is known of the certificate of a Secret; false: nothing is.
+// certificate returns the known state of the certificate of a Secret; false: it is unknown.
 func (m *mounted) certificate(secret string) (file certificateFile, ok bool) {
 	file, ok = m.certificates[secret]
 	if m.only == nil {
@@ -404,7 +403,7 @@ func (c *collector) users(file model.SecretFile) {
 	}
 }
 
-// unknown notes that nothing is known of an object. That is a problem once it takes too long.
+// unknown notes that an object is unknown. That is a problem once it takes too long.
 func (c *collector) unknown(listener, kind, name string) {
 	if c.files.unknown != nil {
 		key := keystream.Key(kind, name)

@@ -15,8 +15,9 @@ const (
 	maxDrained = 10
 	// drainInterval is how often they are tried.
 	drainInterval = checkInterval / 2
-	// unusedInterval is how long what is not used any more stays at least, and about twice that if no request waits. While
-	// one does, each look comes after half the time that has passed: HAProxy shows all streams that are old enough.
+	// unusedInterval is the shortest time that unused parts of HAProxy's configuration stay. They stay about twice as long
+	// if no request waits. While one does, each look comes after half the time that has passed: HAProxy shows all streams
+	// that are old enough.
 	unusedInterval = 5 * time.Second
 )
 

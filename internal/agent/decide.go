@@ -11,7 +11,7 @@ type action struct {
 	kind actionKind
 	// target is what the disk, and HAProxy if it runs, are to have.
 	target configuration
-	// fallback reports whether target is not what is wanted: that is refused, or has to wait.
+	// fallback reports whether target is another configuration than the wanted one, which is refused, or has to wait.
 	fallback bool
 	// plan is the change for the running HAProxy, if kind is actionTell or actionTellFirst.
 	plan plan.Plan
@@ -19,7 +19,7 @@ type action struct {
 	reason string
 	// proven reports whether HAProxy is sure to start on target.
 	proven bool
-	// due is the LoadHash of what is wanted, if that takes a reload from what HAProxy is known to run; "": none.
+	// due is the LoadHash of the wanted configuration, if it takes a reload from the known one of HAProxy; "": none.
 	due string
 }
 

@@ -17,7 +17,7 @@ import (
 
 // keySetFile is the content of a ConfigMap's jwks.
 type keySetFile struct {
-	// problem says why it cannot be used; "" if it can.
+	// problem is why it cannot be used; "" if it can.
 	problem string
 	// keys are those that it held last. There are none of a file that is gone.
 	keys []routing.JWTKey

@@ -52,8 +52,9 @@ func (a *Agent) observeHAProxy(ctx context.Context, now time.Time) {
 	}
 }
 
-// observe finds out what is wanted, as observeInputs does. If that panics, what was loaded last is wanted, with the
-// endpoints of now, and a later pass looks at everything anew: looks that panic take a tenth of the time at most.
+// observe finds out the wanted configuration, as observeInputs does. If that panics, the last loaded one is wanted,
+// with the endpoints of now, and a later pass looks at everything anew. Looks that panic take a tenth of the time at
+// most.
 func (a *Agent) observe(ctx context.Context, now time.Time) (known bool) {
 	if a.fault != "" && now.Before(a.nextLook) {
 		if known = a.state.good != nil; known {
@@ -81,8 +82,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (known bool) {
 	return a.observeInputs(ctx, now)
 }
 
-// observeInputs finds out what is wanted. It returns false if that is not known yet. Once known, it stays known, even
-// if the Gateway was deleted: the agent does not end the pod.
+// observeInputs finds out the wanted configuration. It returns false if that is not known yet. Once known, it stays
+// known, even if the Gateway was deleted: the agent does not end the pod.
 func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 	changes, ok := a.source.Changes(a.fault != "")
 	if !ok {
@@ -127,7 +128,7 @@ type inputs struct {
 	// table is what the objects ask for, and problems are what is wrong with them, without their generations.
 	table    routing.Table
 	problems map[model.Problem]bool
-	// states are what the Service ports are that it refers to, which are in used.
+	// states are the states of the Service ports that it refers to, which are in used.
 	states map[model.Backend]render.BackendState
 	used   tree.Map[model.Backend]
 	// backups are the backups of Service ports. otherTable reports whether there may be others.
@@ -139,7 +140,7 @@ type inputs struct {
 	awaiting bool
 }
 
-// forget forgets what was made of the objects. All of them are looked at next.
+// forget drops everything that was made of the objects, so that the next pass looks at all of them.
 func (in *inputs) forget() {
 	in.compiler, in.renderer, in.states, in.used = routing.Compiler{}, render.Renderer{}, nil, tree.Map[model.Backend]{}
 	in.material.listeners = nil

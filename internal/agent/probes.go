@@ -29,10 +29,10 @@ type probes struct {
 	served bool
 	// up reports whether HAProxy answers.
 	up bool
-	// leaves is until when a pod that was told to stop says that it serves; zero: it was not told.
+	// leaves is until when a stopping pod stays ready; zero: it is not stopping.
 	leaves time.Time
-	// live is what HAProxy runs, of generation 0 if that is not known. confirmed is what the Gateway was when the API
-	// server had taken in a report; its generation is 0 before that.
+	// live is the version that HAProxy runs, of generation 0 if that is not known. confirmed is the Gateway's version
+	// when the API server had taken in a report; its generation is 0 before that.
 	live, confirmed gatewayVersion
 }
 

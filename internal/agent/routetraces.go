@@ -101,7 +101,7 @@ func keepTrace(annotations map[string]string) map[string]string {
 	return map[string]string{routetrace.Annotation: value}
 }
 
-// note takes in an object that changed. A question that is there already is none.
+// note takes in an object that changed. A question that was there before is not new.
 func (t *routeTraces) note(before, now metav1.Object) {
 	if now == nil {
 		return

@@ -19,7 +19,7 @@ type Source struct {
 	Changes func(anew bool) (Changes, bool)
 	// Cluster has the Services and EndpointSlices as they are now.
 	Cluster endpoints.Cluster
-	// Bundle returns the certificates of a ClusterTrustBundle, or what is wrong with it; false: nothing is known yet. nil:
+	// Bundle returns the certificates of a ClusterTrustBundle, or its problem; known is false before it was read. nil:
 	// there is no API server.
 	Bundle func(name string) (content, problem string, known bool)
 	// Pods returns the proxy pods of the Gateway, with the own one; nil: there are no others.
@@ -28,7 +28,7 @@ type Source struct {
 
 // Changes are the changes of the objects.
 type Changes struct {
-	// Gateway is what the objects ask for by now; nil if that is as it was.
+	// Gateway is the model of the objects by now; nil if it did not change.
 	Gateway *model.Gateway
 	// UID is the UID of the object of kind Gateway, if Gateway is set. Another object of its name has generations of its
 	// own.

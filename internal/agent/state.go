@@ -17,7 +17,7 @@ const (
 	reasonWrittenDown    = "changed while HAProxy did not answer"
 )
 
-// state is what is known of HAProxy.
+// state is the known state of HAProxy.
 type state struct {
 	disk    disk
 	running running
@@ -68,7 +68,7 @@ type running struct {
 	downSince   time.Time
 	// worker is the one that answered last.
 	worker runtime.Process
-	// unknown says why it may not run exactly what is on the disk; "" when it does.
+	// unknown is why it may not run exactly what is on the disk; "" when it does.
 	unknown string
 	// config is disk.config, and what ran before and is not used any more. unused is what has not been used since
 	// unusedSince, when that was last looked for.

@@ -18,14 +18,14 @@ func (a *Agent) awaitStop(ctx context.Context) {
 	}
 }
 
-// servesFor is how long after it was told to stop a pod says that it serves. Kubelet asks once a second, believes the
-// third answer, and everybody who sends connections has to learn of it before HAProxy takes no more of them.
+// servesFor returns how long a stopping pod stays ready. Kubelet probes once a second and believes the third answer,
+// and everybody who sends connections has to learn of it before HAProxy takes no more of them.
 func servesFor(stopDelay time.Duration) time.Duration {
 	return stopDelay - min(4*time.Second, stopDelay/2)
 }
 
-// announceStop tells HAProxy's worker that the pod is to stop, so that clients move on to other pods while this one
-// still takes connections. A worker that was not told loses nothing by it: it moves them when it stops.
+// announceStop notifies HAProxy's worker that the pod is to stop, so that clients move on to other pods while this one
+// still takes connections. A worker without this notice loses nothing: it moves them when it stops.
 func (a *Agent) announceStop(ctx context.Context) {
 	r := &a.state.running
 	if !r.up || r.closing == r.worker || !a.probes.isStopping() {

@@ -17,8 +17,8 @@ import (
 
 const (
 	dirPrefix = "load-"
-	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent,
-	// which knows nothing of this one's. In it is the checksum of all other files.
+	// provenName is a file in a configuration's directory. It proves that HAProxy has run the configuration. It is for
+	// the next agent, which knows nothing of this one's. In it is the checksum of all other files.
 	provenName = "proven"
 	// spareName is a directory that the next configuration is made of.
 	spareName = "spare"

@@ -13,7 +13,7 @@ const maxExceptions = 1024
 
 // Versions are up to which version the objects of the Gateway API were taken in.
 type Versions struct {
-	// Base is the version up to which all that is followed was taken in, except Exceptions; "": nobody knows.
+	// Base is the version up to which all that is followed was taken in, except Exceptions; "": unknown.
 	Base string
 	// Exceptions are resources and namespaces of which more than that was taken in, or of which nothing is known.
 	Exceptions []appv1.ProxiedResource

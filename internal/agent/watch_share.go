@@ -35,9 +35,9 @@ type share struct {
 	pending map[string]bool
 	noted   uint64
 
-	// The loop alone touches what follows. taken are the objects that were taken in, up to a version, but for
-	// EndpointSlices. guards are what has to be seen before they count, and counts reports whether they did when they were
-	// looked at last. stopped reports whether they are not followed any more.
+	// Only the loop touches the following fields. taken are the objects that were taken in, up to a version, but for
+	// EndpointSlices. guards are the resources that must be seen before they count, and counts reports whether they did
+	// when they were looked at last. stopped reports whether they are not followed any more.
 	taken           objects
 	version         uint64
 	guards          []*guard

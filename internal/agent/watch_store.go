@@ -378,8 +378,8 @@ func identity(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// packed is a Service or an EndpointSlice as it is kept: encoded, which takes a third of the memory. Most are read
-// once, and again after an edit.
+// packed is a Service or an EndpointSlice in its encoded form, which takes a third of the memory. Most are read once,
+// and again after an edit.
 type packed struct {
 	metav1.Object            // rest
 	namespace, name, version string

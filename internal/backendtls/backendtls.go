@@ -1,5 +1,5 @@
-// Package backendtls speaks TLS to endpoints whose certificates have to be for names that HAProxy cannot verify. In:
-// connections of HAProxy, with a PROXY header whose TLVs say what to connect to and what to verify. Out: the same over
+// Package backendtls speaks TLS to endpoints whose certificates must be for names that HAProxy cannot verify. In:
+// connections of HAProxy, with a PROXY header whose TLVs name the endpoint and the names to verify. Out: the same over
 // TLS, or nothing.
 package backendtls
 

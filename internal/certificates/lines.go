@@ -8,9 +8,9 @@ import (
 // maxTold is how many lines a message names.
 const maxTold = 5
 
-// ParseLines calls add for the lines of a file of a Secret that are neither empty nor comments. add returns what is
-// wrong with a line, "" if nothing is. problem names these lines, by their numbers and not their content; "" if all can
-// be used. A line holds a thing, such as a key, which can do something: "be used".
+// ParseLines calls add for the lines of a file of a Secret that are neither empty nor comments. add returns the
+// problem of a line, "" if there is none. problem names these lines, by their numbers and not their content; "" if all
+// can be used. A line holds a thing, such as a key, which can do something: "be used".
 func ParseLines(file string, content []byte, thing, do string, add func(line string) (wrong string)) (problem string) {
 	good, all := 0, []string(nil)
 	for i, line := range strings.Split(string(content), "\n") {

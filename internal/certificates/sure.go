@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// sureSize is how large a pair may be of which it is sure that HAProxy takes it, and sureRSABits how long an RSA key.
+	// sureSize is the largest pair, and sureRSABits the longest RSA key, that HAProxy takes for sure.
 	sureSize    = 32 << 10
 	sureRSABits = 8192
 )

@@ -28,8 +28,8 @@ var known struct {
 	comparable      map[reflect.Type]bool
 }
 
-// Object makes an object take less memory, which a pointer is to. Nobody changes from now on what it points to, as
-// others may have it, too: so this is called once for an object.
+// Object makes an object take less memory; object is a pointer to it. Afterwards nobody may change it or anything in
+// it, since other objects may share that. So it is called once for an object.
 func Object(object any) {
 	known.Lock()
 	defer known.Unlock()

@@ -1,4 +1,4 @@
-// Package cputime measures work by what it takes of a core. Time by the clock grows with what else the machine does.
+// Package cputime measures work by its CPU time. Time by the clock grows with everything else that the machine does.
 package cputime
 
 import (

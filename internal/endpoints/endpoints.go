@@ -107,9 +107,9 @@ func (p Place) serversOf(
 	return p.servers(endpointSlices, portName, policy)
 }
 
-// servers returns the endpoints that take traffic for the port of that name, sorted and unique: ready ones or, if there
-// are none, those that still serve while they terminate. Requests that can wait are not sent to the latter: such an
-// endpoint may refuse connections before its EndpointSlice tells.
+// servers returns the endpoints that take traffic for the port of that name, sorted and unique: ready ones or, if
+// there are none, serving endpoints that terminate. Requests that can wait are not sent to the latter: such an
+// endpoint may refuse connections before its EndpointSlice shows it.
 func (p Place) servers(
 	endpointSlices []*discoveryv1.EndpointSlice, portName string, policy model.BackendPolicy,
 ) (servers []ir.Server, areReady bool) {

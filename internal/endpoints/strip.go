@@ -26,8 +26,8 @@ func StripService(service *corev1.Service) *corev1.Service {
 // LabelServiceImport is the label of an EndpointSlice with the name of its ServiceImport.
 const LabelServiceImport = "multicluster.kubernetes.io/service-name"
 
-// ServicesOf returns the names of what an EndpointSlice is of: a Service, what stands for a ServiceImport, or both, as
-// some controllers make a Service for each ServiceImport.
+// ServicesOf returns the names that an EndpointSlice belongs to: a Service, the stand-in of a ServiceImport, or both,
+// as some controllers make a Service for each ServiceImport.
 func ServicesOf(slice *discoveryv1.EndpointSlice) (services []string) {
 	if service := slice.Labels[discoveryv1.LabelServiceName]; service != "" {
 		services = append(services, service)

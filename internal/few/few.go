@@ -1,4 +1,4 @@
-// Package few keeps things of which there are mostly few: these take a tenth of the memory of a map.
+// Package few has maps and counts for few entries: they take a tenth of the memory of a map.
 package few
 
 import (
@@ -80,10 +80,10 @@ func (m Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Counts has how often each of some things is there. The zero value has none.
+// Counts has the number of times that each thing was added. The zero value has none.
 type Counts[K comparable] struct{ counts Map[K, int] }
 
-// Add adds n to how often a thing is there.
+// Add adds n to the count of a thing.
 func (c *Counts[K]) Add(of K, n int) {
 	if n += c.Of(of); n == 0 {
 		c.counts.Delete(of)
@@ -92,20 +92,20 @@ func (c *Counts[K]) Add(of K, n int) {
 	}
 }
 
-// Of returns how often a thing is there.
+// Of returns the count of a thing.
 func (c Counts[K]) Of(of K) int { return c.counts.Get(of) }
 
-// Len returns how many things are there.
+// Len returns the number of different things.
 func (c Counts[K]) Len() int { return c.counts.Len() }
 
-// All returns the things that are there, in any order.
+// All returns the different things, in any order.
 func (c Counts[K]) All() iter.Seq[K] {
 	return func(yield func(K) bool) {
 		c.counts.All()(func(of K, _ int) bool { return yield(of) })
 	}
 }
 
-// In adds n to how often a thing is there for a key of a map. Keys that have nothing are not there.
+// In adds n to the count of a thing for a key of a map. Keys without things are removed.
 func In[K, L comparable](counts map[K]Counts[L], key K, of L, n int) {
 	c := counts[key]
 	if c.Add(of, n); c.Len() > 0 {

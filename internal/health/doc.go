@@ -1,3 +1,3 @@
-// Package health is what a program tells about itself over HTTP: the checks it is given, such as /healthz and /readyz,
+// Package health serves the state of a program over HTTP: the checks it is given, such as /healthz and /readyz,
 // /metrics, and, if wanted, /debug/pprof.
 package health

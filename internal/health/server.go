@@ -17,7 +17,7 @@ import (
 // stopTimeout is how long active requests may take when the server stops.
 const stopTimeout = time.Second
 
-// Check returns nil if all is well, or else what is not.
+// Check returns nil if all is well, or else the problem.
 type Check func(request *http.Request) error
 
 // Options are the endpoints of a server.

@@ -1,5 +1,5 @@
-// Package inventory is what gateway-keys tells the agent of Secrets and ConfigMaps: no keys. In: what gateway-keys
-// found in them. Out: entries in a journal, so that the agent reads only what changed.
+// Package inventory is how gateway-keys reports Secrets and ConfigMaps to the agent, without keys. In: what
+// gateway-keys found in them. Out: entries in a journal, so that the agent reads only what changed.
 package inventory
 
 import (
@@ -13,7 +13,7 @@ import (
 // File is the name of the journal, in the directory of the agent.
 const File = "inventory"
 
-// Status is the key of an entry about all others. Until it is there, nobody knows which there are.
+// Status is the key of an entry about all others. Before it is there, the list of entries is not complete.
 const Status = ""
 
 const (
@@ -35,19 +35,20 @@ func Parse(key string) (secretName, configMapName string) {
 	return "", strings.TrimPrefix(key, configMap)
 }
 
-// Entry is what is known of a Secret or ConfigMap. An empty one says that it does not exist, or holds nothing of use.
+// Entry is the known state of a Secret or ConfigMap. An empty entry means that the object does not exist, or holds
+// nothing of use.
 type Entry struct {
 	// Certificate is the one that HAProxy has or may load; nil: none.
 	Certificate *Certificate `json:"certificate,omitempty"`
-	// Problem says why the certificate that a Secret holds now cannot be used; "" if it can.
+	// Problem is why the certificate that a Secret holds now cannot be used; "" if it can.
 	Problem string `json:"problem,omitempty"`
-	// Files are those with users, API keys or keys of sessions, with what is wrong with them; "": nothing.
+	// Files are the files with users, API keys or keys of sessions, with their problems; "": none.
 	Files map[string]string `json:"files,omitempty"`
 	// Issuer is the provider that the secret of a client is for.
 	Issuer []byte `json:"issuer,omitempty"`
 	// Version is another one for other content of a ConfigMap; "": it does not exist.
 	Version string `json:"version,omitempty"`
-	// Asks says of Status that HAProxy has to run and be asked about certificates, which are in no entry before.
+	// Asks, in Status, reports whether HAProxy must run to check certificates, which are in no entry before.
 	Asks bool `json:"asks,omitempty"`
 }
 

@@ -160,8 +160,8 @@ type Reader[T any] struct {
 	read int64
 }
 
-// Changes returns what changed since it was called last, in order; anew: that is all there is, and what it does not
-// name is gone. A file that is not there has no changes.
+// Changes returns what changed since it was called last, in order. anew reports whether these are all entries, and
+// others are gone. A file that does not exist has no changes.
 func (r *Reader[T]) Changes(each func(key string, value *T)) (anew bool, err error) {
 	now, err := os.Stat(r.Path)
 	switch {

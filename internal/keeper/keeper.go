@@ -21,7 +21,7 @@ import (
 const (
 	// interval is how often a Keeper looks for changes. kubelet takes up to a minute or so to write one.
 	interval = 500 * time.Millisecond
-	// waitInterval takes its place while HAProxy is to be asked or told something and does not answer: it is about to
+	// waitInterval takes its place while HAProxy does not answer and must be asked or sent something: it is about to
 	// start.
 	waitInterval = 50 * time.Millisecond
 	// askAgain is how long a certificate that HAProxy refused is taken for refused.
@@ -73,7 +73,7 @@ type Keeper struct {
 	ConfigDir string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker
-	// HAProxy is asked about them and told of them.
+	// HAProxy checks certificates and gets the changes.
 	HAProxy HAProxy
 
 	source source

@@ -47,7 +47,7 @@ type waiting struct {
 	asks bool
 }
 
-// take notes objects, and keeps what nobody has to be asked about. Certificates are looked at next.
+// take notes objects, and keeps the ones that HAProxy need not check. Certificates are looked at next.
 func (k *Keeper) take(objects []object, c *changes) error {
 	isOther, isConfigMap := false, false
 	for i := range objects {

@@ -20,7 +20,7 @@ const (
 	// certainRefusal is how long the API server has to refuse to list a namespace whose RoleBindings have changed until
 	// that counts. Otherwise, it is certainty.
 	certainRefusal = 2 * time.Second
-	// refusedInterval is how often the server tries again to list what it may not.
+	// refusedInterval is how often the server tries again to list resources that it may not list.
 	refusedInterval = 5 * time.Second
 	// doubtInterval is how often it looks whether permissions may be lost.
 	doubtInterval = time.Second
@@ -30,7 +30,7 @@ const (
 // of a RoleBinding later than this server.
 var asks = []time.Duration{0, 4 * time.Second}
 
-// doubt says since when the permission for a place may be lost, and how often its watch was ended since.
+// doubt is since when the permission for a place may be lost, and how often its watch was ended since.
 type doubt struct {
 	since time.Time
 	asked int
@@ -127,7 +127,7 @@ func (c *caches) ask() {
 	}
 }
 
-// refuse notes it if an error says that the server may not read a namespace. It reports whether it does.
+// refuse notes a namespace that the server may not read, if err is that. It reports whether it is.
 func (c *caches) refuse(in place, err error) bool {
 	if !apierrors.IsForbidden(err) || in.namespace == metav1.NamespaceAll {
 		return false
@@ -152,7 +152,7 @@ func (c *caches) accept(in place) {
 	}
 }
 
-// withdraw has what the server may not read count as if it were not there.
+// withdraw treats objects that the server may not read as missing.
 func (c *caches) withdraw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -34,8 +34,9 @@ import (
 const (
 	// discoverInterval is how often the server looks for kinds of the Gateway API, and for what it may read no more.
 	discoverInterval = 5 * time.Second
-	// certainty is how long the API server has to deny something until that counts: that the cluster has no ListenerSets,
-	// or that the server may not read a namespace. An API server that has just started denies what it does not know yet.
+	// certainty is how long the API server must deny something until that counts: that the cluster has no ListenerSets,
+	// or that the server may not read a namespace. An API server that has just started denies resources that it does not
+	// know yet.
 	certainty = 30 * time.Second
 
 	// maxMissing is how many inputs a refusal names.
@@ -196,7 +197,7 @@ func (c *caches) run(ctx context.Context) {
 	wait.UntilWithContext(ctx, c.discover, discoverInterval)
 }
 
-// discover starts the inputs of what the cluster has of the Gateway API by now.
+// discover starts the inputs of the Gateway API resources that the cluster has by now.
 func (c *caches) discover(ctx context.Context) {
 	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -243,7 +244,7 @@ func (c *caches) start(ctx context.Context, name string) error {
 	return err
 }
 
-// ready returns what is missing before anything can be said about objects.
+// ready returns an error while something is missing to answer about objects.
 func (c *caches) ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

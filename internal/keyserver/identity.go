@@ -34,9 +34,9 @@ const (
 )
 
 var (
-	// errNoGateway says that there is no Gateway for a token.
+	// errNoGateway is returned if there is no Gateway for a token.
 	errNoGateway = errors.New("the token is of no proxy pod of a Gateway")
-	// errToken says that a token is not for this server.
+	// errToken is returned if a token is not for this server.
 	errToken = errors.New("the token is not for audience " + keystream.Audience)
 )
 
@@ -103,8 +103,8 @@ func gatewayOf(user string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: gateway}, nil
 }
 
-// review has the API server check a token: that it is for this server, and that its pod still exists. An error other
-// than errToken and errNoGateway says that nobody knows.
+// review has the API server check a token: that it is for this server, and that its pod still exists. Any other error
+// than errToken and errNoGateway means that the answer is unknown.
 func (r *reviewer) review(ctx context.Context, token string) (identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()

@@ -26,7 +26,7 @@ const (
 	renewInterval, retryInterval = time.Minute, 2 * time.Second
 )
 
-// errNoCertificate says that the server has no certificate yet.
+// errNoCertificate is returned if the server has no certificate yet.
 var errNoCertificate = errors.New("the server has no certificate yet")
 
 // publisher keeps the server's identity, which all replicas have.

@@ -52,7 +52,7 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-// Ready returns what is missing before the server can answer.
+// Ready returns an error while the server cannot answer.
 func (s *Server) Ready() error {
 	if s.publisher.pair.Load() == nil {
 		return errNoCertificate

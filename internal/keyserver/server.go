@@ -31,14 +31,14 @@ const (
 	stopTimeout = 2 * time.Second
 )
 
-// errRequest says that a request cannot be read.
+// errRequest is returned if a request cannot be read.
 var errRequest = errors.New("failed to read the request")
 
 // handler answers pods.
 type handler struct {
 	state  *state
 	review *reviewer
-	// ready returns what is missing before anything can be said about objects.
+	// ready returns an error while something is missing to answer about objects.
 	ready func() error
 }
 

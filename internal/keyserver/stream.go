@@ -27,7 +27,7 @@ const (
 	maxBatch = 64
 )
 
-// errTooMany says that there are too many streams.
+// errTooMany is returned if there are too many streams.
 var errTooMany = errors.New("too many pods ask at the same time")
 
 // stream tells a pod what changes. Its state's mutex guards it.

@@ -22,7 +22,7 @@ const (
 	dialTimeout = 5 * time.Second
 	// answerTimeout is how long the server may take to answer. It asks the API server about the token.
 	answerTimeout = 20 * time.Second
-	// silence is how long the server may say nothing.
+	// silence is how long the server may send nothing.
 	silence = 3 * PingInterval
 	// maxBatch is how many objects are passed on at once.
 	maxBatch = 256

@@ -1,5 +1,5 @@
-// Package keystream is how proxy pods get Secrets and ConfigMaps from gateway-key-server: what the two say to each
-// other, and the pods' side of it.
+// Package keystream is the protocol by which proxy pods get Secrets and ConfigMaps from gateway-key-server, and the
+// pods' side of it.
 //
 // A pod sends a Request to Path, with a token for Audience. The answer is a stream of Lines. Each object that the
 // pod's Gateway names, and that differs from what the pod has, has a Line; then comes one with Synced, then one for
@@ -41,15 +41,15 @@ type Request struct {
 // Line is what the server says at once: something about an object, or Synced, or Ping.
 type Line struct {
 	Kind string `json:"kind,omitempty"`
-	// Name is that in the pod: the object's own, or what it is called in the namespace of the Gateway.
+	// Name is the object's name in the pod: its own, or its name in the namespace of the Gateway.
 	Name string `json:"name,omitempty"`
 	// Digest is the digest of Files.
 	Digest string `json:"digest,omitempty"`
 	// Files are the content. None: there is no such object, or the Gateway may not have it.
 	Files map[string][]byte `json:"files,omitempty"`
-	// Synced reports whether the pod was told all that differed.
+	// Synced reports whether the pod has received all differences.
 	Synced bool `json:"synced,omitempty"`
-	// Ping reports whether the server is there.
+	// Ping shows that the server is alive.
 	Ping bool `json:"ping,omitempty"`
 }
 

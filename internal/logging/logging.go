@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	// records takes what is logged if the log is JSON.
+	// records takes log records if the log is JSON.
 	records slog.Handler
 	// verbosity lets records of client-go through as far as glog's -v does.
 	verbosity slog.LevelVar
@@ -92,7 +92,7 @@ func logf(level slog.Level, message string, args ...any) {
 	case JSON():
 		var pcs [1]uintptr
 		runtime.Callers(1+callers, pcs[:])
-		_ = records.Handle(context.Background(), slog.NewRecord(time.Now(), level, fmt.Sprintf(message, args...), pcs[0])) // there is no other place to say so
+		_ = records.Handle(context.Background(), slog.NewRecord(time.Now(), level, fmt.Sprintf(message, args...), pcs[0])) // there is no other place to report it
 	case level == slog.LevelError:
 		glog.ErrorDepthf(callers, message, args...)
 	case level == slog.LevelWarn:

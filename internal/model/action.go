@@ -34,7 +34,7 @@ type Action struct {
 	Redirect *Redirect
 	// Response answers the request; nil: it does not.
 	Response *Response
-	// CORS says which pages may use the rule; nil: the rule does not care.
+	// CORS sets which pages may use the rule; nil: the rule does not restrict them.
 	CORS *CORS
 	// Clients says which clients have access; nil: all.
 	Clients *Clients
@@ -268,8 +268,8 @@ type Replacement struct{ From, To string }
 
 // Clients says which clients have access, by their addresses.
 type Clients struct {
-	// Allow are the ranges that have; empty: all have. Deny are those that have not, whatever Allow says. One that is
-	// not valid stands for what could not be read. Those of IPv4 are written as IPv4.
+	// Allow are the ranges with access; empty: all. Deny are the ranges without access, even within Allow. An invalid
+	// range stands for one that could not be read. IPv4 ranges are written as IPv4.
 	Allow, Deny []netip.Prefix
 }
 
@@ -347,13 +347,13 @@ const (
 
 // JWT says which tokens let requests through.
 type JWT struct {
-	// Issuers may have issued a token. Its iss says which of them it is.
+	// Issuers may have issued a token. Its iss names one of them.
 	Issuers []Issuer
 	// From are where a token may be.
 	From CredentialPlaces
-	// Unusable tells why the keys cannot be used; "": they can.
+	// Unusable is why the keys cannot be used; "": they can.
 	Unusable string
-	// Headers tell the backend what a token says, sorted by name.
+	// Headers tell the backend claims of the token, sorted by name.
 	Headers []ClaimHeader
 	// Scopes are what a token has to have.
 	Scopes []string
@@ -409,8 +409,8 @@ type ClaimHeader struct {
 	Claim string
 }
 
-// Authorization says which requests are let through: the first of its rules that a request meets decides. One that
-// meets none is refused.
+// Authorization decides which requests are let through: the first of its rules that a request meets counts. A request
+// that meets none is refused.
 type Authorization struct{ Rules []AuthorizationRule }
 
 // AuthorizationRule allows or denies requests that meet all of its conditions. Without any, it is for all.
@@ -451,7 +451,7 @@ type AuthCache struct {
 	MaxAge time.Duration
 	// Headers, in lower case, and Cookies are what an answer depends on; all that is sent if there are none.
 	Headers, Cookies []string
-	// Durations are for answers that do not say how long they last. Of two for one status, the first counts.
+	// Durations are for answers without a lifetime of their own. Of two for one status, the first counts.
 	Durations []AuthCacheDuration
 }
 

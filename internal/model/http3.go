@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// NoHTTP3 returns why a port of listeners has no HTTP/3, "" if it may have. QUIC has no PROXY header, so nothing would
-// say who the client of a trusted proxy is. What a port with client certificates or with TLS that is passed through
-// demands was not shown for QUIC.
+// NoHTTP3 returns why a port of listeners has no HTTP/3, "" if it may have. QUIC has no PROXY header, so the client
+// behind a trusted proxy would be unknown. HTTP/3 was not tested on ports with client certificates or TLS passthrough.
 func NoHTTP3(listeners []Listener, port int32) string {
 	why := "it is not of protocol HTTPS"
 	for i := range listeners {

@@ -1,5 +1,5 @@
-// Package model holds what a data plane is asked to do, in words that belong to no API and no proxy. internal/source
-// makes it of API objects, internal/routing makes a table of it.
+// Package model is the desired state of a data plane, in words that belong to no API and no proxy. internal/source
+// makes it from API objects, and internal/routing makes a table from it.
 package model
 
 import (
@@ -35,7 +35,7 @@ type Gateway struct {
 
 // Settings are the settings of the data plane as a whole.
 type Settings struct {
-	// Policies say how to talk to backends, where the defaults do not do.
+	// Policies are the settings of backends that differ from the defaults.
 	Policies map[Backend]BackendPolicy
 	// BackendCertificate is the name of the Secret with the certificate that backends are shown by TLS; "": none. While it
 	// cannot be used, nothing is sent to them.

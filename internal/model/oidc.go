@@ -6,8 +6,8 @@ import "gateway/internal/login"
 type OIDC struct {
 	// Login has what gateway-login needs to know.
 	Login login.Settings
-	// Headers tell the backend what the ID token says, sorted by name.
+	// Headers tell the backend claims of the ID token, sorted by name.
 	Headers []ClaimHeader
-	// Claims are what the ID token has to have, sorted.
+	// Claims are the claims that the ID token must have, sorted.
 	Claims []RequiredClaim
 }

@@ -7,11 +7,11 @@ import (
 
 // BackendPolicy configures how to talk to a backend.
 type BackendPolicy struct {
-	// From names the objects that say so, beside the Gateway of our own.
+	// From names the objects that set the policy, beside the Gateway of our own.
 	From []string
 	// Refused is why nothing may be sent there: it is not sure that TLS is not meant to be spoken. "": all is well.
 	Refused string
-	// TLS says to speak TLS; nil: no.
+	// TLS is how to connect by TLS; nil: without TLS.
 	TLS *BackendTLS
 	// ProxyProtocol is "V1", "V2" or "".
 	ProxyProtocol string
@@ -23,7 +23,7 @@ type BackendPolicy struct {
 	HashBalanceFactor int32
 	// SlowStart is how long an endpoint that is new, or well again, gets fewer requests than others; 0: it does not.
 	SlowStart time.Duration
-	// Check says how to ask endpoints whether they are well; nil: not at all.
+	// Check is how to check endpoints; nil: not at all.
 	Check *HealthCheck
 	// MaxErrors is how many requests in a row have to fail until an endpoint is taken out; 0: that is not counted.
 	MaxErrors int32

@@ -29,7 +29,7 @@ type Reason string
 const (
 	// ReasonNoMatchingListenerHostname: a route gets no requests from a listener that it is for.
 	ReasonNoMatchingListenerHostname Reason = "NoMatchingListenerHostname"
-	// ReasonUnsupportedValue: what a rule says cannot be done.
+	// ReasonUnsupportedValue: the rule cannot be carried out.
 	ReasonUnsupportedValue Reason = "UnsupportedValue"
 	// ReasonUnusedBackend: a policy is for a backend that no route refers to, and seems to be meant for another.
 	ReasonUnusedBackend Reason = "UnusedBackend"

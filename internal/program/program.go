@@ -23,11 +23,11 @@ type Program struct {
 	Flags func(flags *flag.FlagSet)
 	// Check returns what is wrong with their values.
 	Check func() error
-	// Run works until ctx ends. An error says why it cannot work.
+	// Run works until ctx ends. It returns an error if it cannot work.
 	Run func(ctx context.Context) error
 }
 
-// errVersion says that the version was asked for.
+// errVersion is returned if the version was asked for.
 var errVersion = errors.New("version")
 
 // Main runs the program by its command line, and returns the exit code.

@@ -29,7 +29,7 @@ const (
 // RuleSet is what a ConfigMap has.
 type RuleSet struct {
 	Directives []Directive
-	// Problem says why they cannot be used; "" if they can.
+	// Problem is why they cannot be used; "" if they can.
 	Problem string
 }
 

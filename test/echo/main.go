@@ -30,7 +30,7 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	listen, tlsListen, proxyListen string
 	certificates                   string

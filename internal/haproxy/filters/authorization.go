@@ -224,7 +224,7 @@ func claimExpression(values []string, allow bool) string {
 	return `(?>` + regex.Quote(unreadClaim) + `(?=\x01)|\x5B"\x5B(?![\x20\t\n\r]*\x5D"\x5D)|` + found + `)`
 }
 
-// authorizationText tells users of a rule.
+// authorizationText describes a rule to users.
 func authorizationText(rule *model.AuthorizationRule) string {
 	text := map[bool]string{true: "allow", false: "deny"}[rule.Allow]
 	add := func(what string, values []string) {

@@ -55,8 +55,8 @@ func rangesText(ranges []netip.Prefix) string {
 	return text
 }
 
-// addressEntries returns entries of which the longest key that an address begins with has 1 if it has access. What is
-// denied is denied also where a longer range is allowed.
+// addressEntries returns entries for addresses. The longest key that an address begins with has 1 if it has access. A
+// denied range stays denied within a longer range that is allowed.
 func addressEntries(clients *routing.Clients) []ir.MapEntry {
 	denied, lengths := map[netip.Prefix]bool{}, map[int]bool{}
 	for _, prefix := range clients.Deny {

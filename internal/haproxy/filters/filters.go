@@ -90,8 +90,8 @@ func (f *filter) isNeeded(env Env) bool {
 	return f.isUsed == nil || slices.ContainsFunc(env.Rules, f.isUsed)
 }
 
-// Needs returns what a rule needs in haproxy.cfg, "" if nothing. Of the rules that need the same, one tells what lines
-// there have to be.
+// Needs returns a key for what a rule needs in haproxy.cfg, "" if nothing. Rules with the same key need the same
+// lines.
 func Needs(rule *routing.Rule) string {
 	var needs []string
 	for _, f := range order {

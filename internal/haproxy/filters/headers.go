@@ -46,7 +46,7 @@ func DescribeTarget(rule *routing.Rule, target *routing.Target) []string {
 	return append(describeRewrite(target.Rewrite), describeHeaders(changes)...)
 }
 
-// describeHeaders tells users of changes of headers.
+// describeHeaders describes changes of headers to users.
 func describeHeaders(changes routing.HeaderChanges) []string {
 	var all []string
 	for _, side := range []struct {

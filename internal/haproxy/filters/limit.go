@@ -293,7 +293,7 @@ func limitedBy(limit routing.RateLimit) string {
 	return "client"
 }
 
-// limitTexts tell users of the limits of a rule whose names end so.
+// limitTexts describe to users the limits of a rule with this end of their names.
 func limitTexts(rule *routing.Rule, place string) []string {
 	var all []string
 	for _, limit := range rule.RateLimits {

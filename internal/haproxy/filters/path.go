@@ -59,7 +59,7 @@ func changesPath(rule *routing.Rule, isSuch func(*routing.PathChange) bool) bool
 	})
 }
 
-// pathText tells users of another path.
+// pathText describes another path to users.
 func pathText(change *routing.PathChange) string {
 	if change.Full != "" {
 		return change.Full

@@ -36,7 +36,7 @@ func rewriteFor(rule *routing.Rule, target *routing.Target) model.Rewrite {
 	return changes
 }
 
-// describeRewrite tells users of another host or path; nil: none.
+// describeRewrite describes another host or path to users; nil: none.
 func describeRewrite(rewrite *model.Rewrite) []string {
 	var all []string
 	if rewrite != nil && rewrite.Hostname != "" {

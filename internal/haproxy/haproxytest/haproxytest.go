@@ -28,7 +28,7 @@ var maxLifetime = map[bool]time.Duration{false: 5 * time.Minute, true: time.Hour
 
 // Instance is one running HAProxy. Its methods may be called from several goroutines.
 type Instance struct {
-	// Paths are where HAProxy finds its files and sockets: what the files have to be rendered with.
+	// Paths are the paths of HAProxy's files and sockets, which the files must be rendered with.
 	Paths ir.Paths
 	// MasterSocket and WorkerSocket are the sockets of the master's and of the worker's command line.
 	MasterSocket, WorkerSocket string

@@ -19,8 +19,8 @@ const (
 	rangeCount   = 20
 )
 
-// ports is this program's range, and how many of its ports were tried. The lock says to other programs that it is
-// taken; the kernel drops it when the program ends.
+// ports is this program's range, and the number of its ports that were tried. The lock keeps other programs from the
+// range; the kernel drops it when the program ends.
 var ports struct {
 	sync.Mutex
 	lock  *os.File

@@ -49,7 +49,7 @@ type CertificateList struct {
 	Lines tree.Map[*CertificateLine]
 }
 
-// NewCertificateList returns a list of lines, of which the first may be for no name.
+// NewCertificateList returns a list of lines. The first may be for no name.
 func NewCertificateList(first *CertificateLine, lines ...CertificateLine) CertificateList {
 	var all tree.Editor[*CertificateLine]
 	for i := range lines {
@@ -134,7 +134,7 @@ type Content struct {
 // ContentKey returns the key of the content with a name in a map file.
 func ContentKey(file, name string) string { return file + " " + name }
 
-// List is a list of regular expressions, of which the first that matches counts.
+// List is a list of regular expressions. The first that matches counts.
 type List struct {
 	Expressions []string
 	// Value is what is found then, with \1 and so on for groups of the expression; "": the number of the expression.

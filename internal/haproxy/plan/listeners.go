@@ -35,8 +35,8 @@ func held(desired, running ir.Config, settled bool) (names map[string]string, co
 	return names, false
 }
 
-// demanded returns the identity that a server name leads to, and what it demands. They are "" and nil if the name leads
-// to no listener that is served.
+// demanded returns the identity that a server name leads to, and its demands. They are "" and nil if the name leads to
+// no listener that is served.
 func demanded(config ir.Config, key string) (string, *ir.Demands) {
 	for _, key := range ir.NameKeys(key) {
 		identity, ok := config.Maps[ir.NamesFile].Get(key)

@@ -41,7 +41,8 @@ type Plan struct {
 	RemoveServers []Server
 	// Switches reports whether After holds names that were not held before: see listeners.go.
 	Switches bool
-	// After is what runs once the plan is carried out: what is desired, and what ran before and is not used any more.
+	// After is the configuration that HAProxy runs once the plan is carried out: the desired one, and unused parts of the
+	// earlier one.
 	After ir.Config
 }
 

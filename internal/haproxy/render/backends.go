@@ -81,7 +81,7 @@ func plainDefaults(connections bool) string {
 // them.
 type settings struct{ lines, rules []string }
 
-// settingLines returns what a rule and the policy of a Service port want that only a section can have.
+// settingLines returns the settings of a rule and of the policy of a Service port that only a section can have.
 func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Protocol, ref routing.Backend) settings {
 	var s settings
 	add := func(format string, args ...any) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
@@ -264,8 +264,8 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 	return strings.Join(options, " ")
 }
 
-// relayed tells gateway-keys how to connect to the servers of a backend. HAProxy does not learn what both sides agree
-// on, so one protocol is asked for.
+// relayed sets how gateway-keys connects to the servers of a backend. HAProxy does not learn which protocol both sides
+// agree on, so only one is offered.
 func relayed(in Input, protocol model.Protocol, policy routing.BackendPolicy, connections bool) []ir.RelayTLV {
 	tls, tlvs := policy.TLS, []ir.RelayTLV(nil)
 	add := func(kind byte, value string) { tlvs = append(tlvs, ir.RelayTLV{Type: kind, Value: value}) }

@@ -51,7 +51,7 @@ func (r *Renderer) identity(listener string) string {
 	return ""
 }
 
-// secure returns what is known of a listener that terminates TLS.
+// secure returns the known state of a listener that terminates TLS.
 func (r *Renderer) secure(listener *routing.Listener) *secured {
 	key := strings.Join(listener.TLS.ClientCAs, " ")
 	if _, ok := r.signers[key]; !ok {

@@ -30,7 +30,7 @@ import (
 //
 // A NAME is looked for after an empty line: no VALUE is there, because a VALUE has no line breaks and follows a NAME.
 //
-// A list is named after what is in it. What is found is the number of an expression in its list.
+// A list is named after its content. The result of a lookup is the number of an expression in its list.
 
 // asksQuery ends the name of a list with conditions on the query.
 const asksQuery = "q"

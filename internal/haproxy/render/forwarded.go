@@ -17,7 +17,7 @@ var oddLines = []string{
 	`http-request del-header '^(?:` + routing.RemovedHeaders + `)$' -m reg if ` + isOdd,
 }
 
-// forwardedLines put what is so in the place of whatever the client says.
+// forwardedLines replace the client's forwarding headers with the true values.
 var forwardedLines = []string{
 	`http-request set-header Forwarded "%[var(sess.forwarded)]%[var(txn.host)]\""`,
 	`http-request del-header X-Forwarded- -m beg`,
@@ -27,7 +27,7 @@ var forwardedLines = []string{
 	`http-request add-header X-Forwarded-Port %f`,
 }
 
-// oddForwardedLines do it for other headers that say where a request comes from, and for hosts that txn.host does not
+// oddForwardedLines do the same for other headers about the origin of a request, and for hosts that txn.host does not
 // have as the client sent them.
 var oddForwardedLines = []string{
 	`http-request del-header '^(?:` + routing.ClaimedHeaders + `)$' -m reg if ` + isOdd,
@@ -37,7 +37,7 @@ var oddForwardedLines = []string{
 	`http-request replace-header Forwarded '^(.*);host=""$' \1 if ` + hasNoHost,
 }
 
-// hasNoHost is the condition that nobody says which host a request of HTTP/1.0 is for, or that it is for an empty one.
+// hasNoHost is the condition that a request of HTTP/1.0 has no host, or an empty one.
 const hasNoHost = isOdd + ` !{ req.fhdr(host) -m len gt 0 }`
 
 // trustedLines do the same where some clients are trusted proxies, for which sess.trusted is set: their headers stay,
@@ -55,7 +55,7 @@ var trustedLines = []string{
 	`http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }`,
 }
 
-// oddTrustedLines remove other headers that say where a request comes from, unless a trusted proxy sends them.
+// oddTrustedLines remove other headers about the origin of a request, unless a trusted proxy sends them.
 var oddTrustedLines = []string{
 	`http-request del-header '^(?:` + routing.ClaimedHeaders + `)$' -m reg if ` + isOdd + ` !{ var(sess.trusted) -m found }`,
 	`http-request replace-header Forwarded '^(.*);host=""$' \1 if ` + hasNoHost,

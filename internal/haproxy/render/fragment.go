@@ -30,7 +30,7 @@ type named[V any] struct {
 // use is a Service port that requests are sent to, and its backend.
 type use struct {
 	ref routing.Backend
-	// exists and appProtocol are what was observed of it.
+	// exists and appProtocol are the observed state of the Service port.
 	exists      bool
 	appProtocol string
 	// name is the backend's name. It is noBackend, and backend is nil, if there can be none.

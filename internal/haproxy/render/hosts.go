@@ -333,7 +333,7 @@ func numbered(name string, values []string) []ir.MapEntry {
 	return entries
 }
 
-// hitKey tells hits apart.
+// hitKey identifies hits.
 type hitKey struct {
 	rule *routing.Rule
 	// connections reports whether the rule is for connections, not for requests, passthrough whether their TLS is not

@@ -17,8 +17,8 @@ type Input struct {
 	Certificates map[string][]Certificate
 	// Certified are the names of the listeners whose Certificates may be others than in the Input before; nil: all.
 	Certified []string
-	// HasBackendCertificate reports whether the certificate that Table names for backends can be used. Without, what is to
-	// be shown it gets nothing: requests are answered with 500.
+	// HasBackendCertificate reports whether the certificate that Table names for backends can be used. Without it,
+	// requests to backends that are to see it are answered with 500.
 	HasBackendCertificate bool
 	// Authorities are CA certificates (PEM) by the name of the ConfigMap. What needs one that is missing is not served:
 	// a listener is not there, requests for a backend are answered with 500.
@@ -65,6 +65,6 @@ type Bind struct {
 	Addresses []string
 	// MetricsPort is the port of /metrics and /healthz. 0: the constant MetricsPort.
 	MetricsPort int32
-	// Files is how many files HAProxy may open, of which each connection is one; 0: enough.
+	// Files is how many files HAProxy may open, including one for each connection; 0: enough.
 	Files int
 }

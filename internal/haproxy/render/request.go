@@ -69,7 +69,7 @@ func (r *Renderer) routingLines() []ir.Line {
 	lines = append(lines, requestIDLines(r.in.Table, isTrusting)...)
 	lines = append(lines, r.hostLines("http-request")...)
 	if verifiesClients(r.in, 0) {
-		// What clients say about their certificates goes before it is set.
+		// The client's own headers about certificates are removed before these are set.
 		lines, odd = append(lines, odd...), nil
 	}
 	if hasTLS(r.in.Table) {

@@ -30,7 +30,7 @@ const (
 	done = "Success!"
 )
 
-// ErrCertificateInUse says that HAProxy uses a certificate.
+// ErrCertificateInUse is returned if HAProxy uses a certificate.
 var ErrCertificateInUse = errors.New("HAProxy uses the certificate")
 
 var errNotInUse = errors.New("HAProxy does not have the certificate")

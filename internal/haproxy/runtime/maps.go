@@ -10,7 +10,7 @@ import (
 	"gateway/internal/haproxy/plan"
 )
 
-// ErrNoMap says that the configuration of HAProxy has no such map.
+// ErrNoMap is returned if the configuration of HAProxy has no such map.
 var ErrNoMap = errors.New("HAProxy does not have the map")
 
 // ReplaceMap replaces the entries of the map that HAProxy knows by the file's path. No request sees a mixture. The file

@@ -99,7 +99,7 @@ func (m *Master) stops(ctx context.Context, pid int, timeout time.Duration) (boo
 	return err == nil && parseFields(info)["Stopping"] == "1", err
 }
 
-// IsDraining reports whether HAProxy was told to end and waits for its connections to end: no worker takes new ones.
+// IsDraining reports whether HAProxy is stopping and waits for its connections to end: no worker takes new ones.
 func (m *Master) IsDraining(ctx context.Context) bool {
 	reply, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil {

@@ -78,7 +78,7 @@ func underWay(ctx context.Context, socket, prefix string, older time.Duration) (
 	return slices.DeleteFunc(requests, func(r proxyconfig.Request) bool { return r.Started.After(before) }), nil
 }
 
-// stream is what is known of a stream.
+// stream is the known state of a stream.
 type stream struct {
 	proxyconfig.Request
 	frontend, response, side string

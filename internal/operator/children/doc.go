@@ -1,5 +1,5 @@
-// Package children keeps the children of Gateways as package resources wants them, and says what the caches hold for
-// it. In go a Gateway and the informers' caches; out come server-side applies of the children that differ, and of no
+// Package children keeps the children of Gateways as package resources wants them, and reports their state in the
+// caches. In: a Gateway and the informers' caches. Out: server-side applies of the children that differ, and of no
 // others.
 //
 // A child differs if the fields that the operator owns, as the API server wrote them down in metadata.managedFields,

@@ -94,7 +94,8 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 	if !errors.Is(err, ErrOutdated) {
 		return created, err == nil, err
 	}
-	// The cache holds only what carries our label, and only what has reached it. So this may be someone else's, or ours.
+	// The cache holds only objects with our label, and only what has reached it. So this object may be someone else's, or
+	// ours.
 	current, err := k.client(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -158,7 +159,7 @@ func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	return applied, nil
 }
 
-// isGoneNamespace reports whether err says that a namespace was not found. For a RoleBinding, it may be the Role that
+// isGoneNamespace reports whether err means that a namespace was not found. For a RoleBinding, it may be the Role that
 // was not found.
 func isGoneNamespace(err error) bool {
 	var answer apierrors.APIStatus

@@ -11,7 +11,7 @@ import (
 	"gateway/internal/operator/status"
 )
 
-// podsOfDeployment returns what is known of the proxy pods of a Gateway. Its Deployment is nil if there is none.
+// podsOfDeployment returns the known state of the proxy pods of a Gateway. Its Deployment is nil if there is none.
 func podsOfDeployment(gateway *appv1.Gateway, deployment *k8sappsv1.Deployment) status.Pods {
 	pods := status.Pods{Wanted: ptr.Deref(gateway.Spec.Replicas, 0)}
 	if pods.Wanted == 0 {
@@ -29,7 +29,7 @@ func podsOfDeployment(gateway *appv1.Gateway, deployment *k8sappsv1.Deployment) 
 	return pods
 }
 
-// podsOfDaemonSet returns what is known of the proxy pods of a Gateway. Its DaemonSet is nil if there is none. A
+// podsOfDaemonSet returns the known state of the proxy pods of a Gateway. Its DaemonSet is nil if there is none. A
 // DaemonSet has no condition that says why pods cannot be created: that is in events.
 func podsOfDaemonSet(daemonSet *k8sappsv1.DaemonSet) status.Pods {
 	if daemonSet == nil || daemonSet.Status.ObservedGeneration == 0 {

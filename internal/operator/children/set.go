@@ -88,7 +88,7 @@ type Result struct {
 	Written []string
 	// Service is the Gateway's Service; nil if it could not be made. It is only read.
 	Service *corev1.Service
-	// Pods is what the Deployment or DaemonSet says of the proxy pods.
+	// Pods is the state of the proxy pods by the Deployment or DaemonSet.
 	Pods status.Pods
 	// Refused is what the Gateway asks for and may not have.
 	Refused []string

@@ -106,7 +106,7 @@ func (c *Controller) noteArrival(id source.Object, old, new metav1.Object) {
 	}
 }
 
-// takeArrival returns the version by which a generation of an object arrived, once; "": nobody knows.
+// takeArrival returns the version by which a generation of an object arrived, once; "": unknown.
 func (c *Controller) takeArrival(id source.Object, object metav1.Object) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,7 +46,7 @@ type Observed struct {
 	Failure *ChildFailure
 }
 
-// Pods is what is known of the proxy pods, whoever creates them.
+// Pods is the known state of the proxy pods, whoever creates them.
 type Pods struct {
 	// Wanted is how many there should be, and Existing how many there are.
 	Wanted, Existing int32

@@ -249,7 +249,7 @@ func Attached(own *appv1.Gateway, attachments iter.Seq[*appv1.GatewayAttachment]
 	return all
 }
 
-// AttachedTo returns what is known of the objects of the Gateway API for a Gateway of our own, but for the objects,
+// AttachedTo returns the known state of the objects of the Gateway API for a Gateway of our own, but for the objects,
 // which AddAttached adds. namespaces are as Attached returns them.
 func AttachedTo(own *appv1.Gateway, namespaces map[string]appv1.GatewayAttachmentSpec) Objects {
 	objects := Objects{Namespaces: map[string]labels.Set{}}

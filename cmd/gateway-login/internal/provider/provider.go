@@ -50,7 +50,7 @@ type Tokens struct {
 	Subject string
 	Claims  map[string]json.RawMessage
 	End     time.Time
-	// AccessEnd is when the access token ends; zero: nobody says.
+	// AccessEnd is when the access token ends; zero: unknown.
 	AccessEnd time.Time
 }
 

@@ -83,7 +83,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decide returns the answer to a question. An error means that nobody can say.
+// decide returns the answer to a question. An error means that there is no verdict.
 func (s *Server) decide(ctx context.Context, r *http.Request) (answer, error) {
 	v, err := s.newVisit(r)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Server) logOut(ctx context.Context, v *visit) answer {
 	return redirect(known.LogoutURL(v.ClientID, tokens.ID, home), forget...)
 }
 
-// client returns what the provider of a visit knows it by. The Secret has to name that provider.
+// client returns the client's registration at the provider of a visit. The Secret has to name that provider.
 func (s *Server) client(v *visit) (provider.Client, error) {
 	issuer, _ := s.secret(v.Settings, certificates.IssuerFile) // which is a problem, too
 	if problem := login.IssuerProblem(issuer, v.Issuer); problem != "" {
@@ -175,7 +175,7 @@ func (s *Server) client(v *visit) (provider.Client, error) {
 	}, nil
 }
 
-// known returns the provider of a visit, and what it knows the client by.
+// known returns the provider of a visit, and the client's registration there.
 func (s *Server) known(ctx context.Context, v *visit) (*provider.Provider, provider.Client, error) {
 	client, err := s.client(v)
 	if err != nil {

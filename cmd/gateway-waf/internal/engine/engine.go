@@ -1,4 +1,4 @@
-// Package engine says what the OWASP Core Rule Set thinks of a request, by Coraza.
+// Package engine judges requests by the OWASP Core Rule Set, with Coraza.
 package engine
 
 import (
@@ -36,7 +36,7 @@ type Engine struct {
 }
 
 const (
-	// first sets what the rules count with, and rest are the others.
+	// first sets the variables that the rules count in, and rest are the other rules.
 	first = "\nInclude @owasp_crs/REQUEST-901-*.conf\n"
 	rest  = "\nInclude @owasp_crs/REQUEST-90[^1]-*.conf\nInclude @owasp_crs/REQUEST-9[^0]?-*.conf\n"
 )
@@ -143,7 +143,7 @@ func closeRules(rules coraza.WAF) {
 	}
 }
 
-// Request is what the backend would get.
+// Request is the request that the backend would get.
 type Request struct {
 	// Version is as in HTTP/1.1. Client is the address of the client.
 	Method, URI, Version, Client string
@@ -174,7 +174,7 @@ type transaction interface {
 	RemoveRuleTargetByID(id int, variable variables.RuleVariable, key string, expression *regexp.Regexp)
 }
 
-// Judge returns the verdict about a request. An error means that nobody can say.
+// Judge returns the verdict about a request. An error means that there is no verdict.
 func (e *Engine) Judge(settings waf.Settings, request *Request) (Verdict, error) {
 	rules, err := e.rules[e.kindOf(settings, request)]()
 	if err != nil {

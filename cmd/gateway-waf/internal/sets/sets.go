@@ -44,7 +44,7 @@ func New(dir string, plain *engine.Engine) (*Sets, error) {
 	return s, err
 }
 
-// Judge returns the verdict about a request. An error means that nobody can say: so it is while the rules of a
+// Judge returns the verdict about a request. An error means that there is no verdict, as while the rules of a
 // ConfigMap could never be used.
 func (s *Sets) Judge(settings waf.Settings, request *engine.Request) (engine.Verdict, error) {
 	e := (*s.engines.Load())[settings.Rules]
@@ -139,7 +139,7 @@ func read(set waf.RuleSet) (*engine.Engine, error) {
 	return e, nil
 }
 
-// consequence says what becomes of requests whose rules cannot be used.
+// consequence describes what happens to requests whose rules cannot be used.
 func consequence(before *engine.Engine) string {
 	if before == nil {
 		return "requests that need these rules get 503"

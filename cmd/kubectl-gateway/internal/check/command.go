@@ -31,7 +31,7 @@ const (
 // Finding is the result of a check.
 type Finding struct {
 	Level Level `json:"level"`
-	// About names what was looked at, Says is what was found, and Details are more of that.
+	// About names the checked object, Says is the result, and Details are more about it.
 	About   string   `json:"about"`
 	Says    string   `json:"message"`
 	Details []string `json:"details,omitempty"`

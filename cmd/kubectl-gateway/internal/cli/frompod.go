@@ -31,10 +31,10 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// Answer is what a proxy pod says of itself.
+// Answer is the answer of a proxy pod.
 type Answer struct {
 	Pod string `json:"pod"`
-	// Error says why it could not be asked.
+	// Error is why it could not be asked.
 	Error string `json:"error,omitempty"`
 	*proxyconfig.Config
 	// More are the other pages that were asked for.

@@ -129,7 +129,7 @@ func (o *Options) Note(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.ErrOut, "note: "+format+"\n", args...)
 }
 
-// Warn is Note for what is hardly meant.
+// Warn is Note for something that is hardly meant.
 func (o *Options) Warn(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.ErrOut, "warning: "+format+"\n", args...)
 }

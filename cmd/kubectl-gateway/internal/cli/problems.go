@@ -42,7 +42,7 @@ func (s *Site) Problems(table routing.Table, refused []model.Problem) []model.Pr
 	return append(problems, problemsOf(broken)...)
 }
 
-// problemsOf are problems of which nobody knows the place.
+// problemsOf are problems without a known place.
 func problemsOf(messages []string) []model.Problem {
 	all := make([]model.Problem, len(messages))
 	for i := range messages {

@@ -27,10 +27,10 @@ type reader struct {
 	ingress.Input
 	// documents are all that there are, each in a namespace.
 	documents []cli.Document
-	// configMap names the controller's ConfigMap; "": nobody says. configuring are those that Deployments name.
+	// configMap names the controller's ConfigMap; "": unknown. configuring are those that Deployments name.
 	configMap   string
 	configuring []string
-	// certificate is NAMESPACE/NAME of the Secret for hosts without one of their own, "" if nobody says.
+	// certificate is NAMESPACE/NAME of the Secret for hosts without one of their own, "" if unknown.
 	certificate string
 	// streams are the ConfigMaps with ports for TCP and UDP, with their flags.
 	streams    map[string]string

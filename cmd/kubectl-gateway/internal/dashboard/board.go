@@ -32,7 +32,7 @@ type board struct {
 	meter meter
 	// asked is when the cluster was read last.
 	asked time.Time
-	// failure says why there is nothing newer; "" if it is new.
+	// failure is why there is nothing newer; "" if it is new.
 	failure string
 }
 

@@ -44,7 +44,7 @@ type snapshot struct {
 // proxy is a proxy pod.
 type proxy struct {
 	pod types.NamespacedName
-	// failure says why it could not be asked; "" if it was.
+	// failure is why it could not be asked; "" if it was.
 	failure string
 	// config is the configuration that it runs. answers counts its answers so far by the class of the status. Both are
 	// nil if it does not answer.

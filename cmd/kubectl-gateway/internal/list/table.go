@@ -44,7 +44,7 @@ type item struct {
 	isPending bool
 }
 
-// rows returns what is known of Gateways.
+// rows returns the known state of Gateways.
 func (c *command) rows(ctx context.Context, gateways []appv1.Gateway) ([]item, error) {
 	rows := make([]item, 0, len(gateways))
 	for i := range gateways {

@@ -70,7 +70,7 @@ func (c *command) showOfRoute(ctx context.Context, clients cli.Clients, namespac
 	return err
 }
 
-// errUnanswered says that no agent has seen the question.
+// errUnanswered is returned if no agent has seen the question.
 var errUnanswered = cli.Nof("no proxy has answered: see kubectl gateway routes for whether the route is live")
 
 // showUnderWayOfRoute prints the requests of a route that are under way.

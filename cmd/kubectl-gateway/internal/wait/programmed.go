@@ -42,14 +42,14 @@ type status struct {
 	Ancestors  []entry            `json:"ancestors"`
 }
 
-// entry is what a controller says of an object at a Gateway.
+// entry is a controller's report about an object at a Gateway.
 type entry struct {
 	ParentRef      gatewayv1.ParentReference `json:"parentRef"`
 	ControllerName string                    `json:"controllerName"`
 	Conditions     []metav1.Condition        `json:"conditions"`
 }
 
-// State is what the operator says of the latest generation of an object.
+// State is the operator's report about the latest generation of an object.
 type State struct {
 	// Programmed is True if every proxy of every Gateway runs it, Unknown as long as the operator has not looked at it.
 	Programmed metav1.ConditionStatus
