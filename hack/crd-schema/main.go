@@ -111,8 +111,8 @@ func at(from schema, path ...string) schema {
 	return from
 }
 
-// unless is a schema for what meets a condition, or else has a field with one of the other values. The API server tells
-// what is wrong with the former.
+// unless is a schema for what meets a condition, or else has a field with one of the other values. The API server
+// reports the problems of the former.
 func unless(condition schema, field string, others ...any) schema {
 	return schema{"anyOf": []any{condition, schema{"properties": schema{field: schema{"enum": others}}}}}
 }
@@ -126,7 +126,7 @@ func addPaths(path schema) {
 }
 
 // addUnion makes the type of an object decide which of the other fields it has; the struct allows no second one. What
-// is not the type comes last: the API server tells what is wrong with the first of several that fit as well.
+// is not the type comes last: the API server tells the problems of the first of several that fit as well.
 func addUnion(object schema) {
 	properties := object["properties"].(schema)
 	var all []any

@@ -74,7 +74,7 @@ func (r *rig) putBundle(content string) {
 	r.must(err)
 }
 
-// expectBundleProblem waits until the pod reports what is wrong with the ClusterTrustBundle; "": nothing is.
+// expectBundleProblem waits until the pod reports the problems of the ClusterTrustBundle; "": none.
 func (r *rig) expectBundleProblem(want string) {
 	r.t.Helper()
 	r.eventually("the problem is reported", func() error {

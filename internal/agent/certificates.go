@@ -268,7 +268,7 @@ func (r *mountReader) isSilent(now time.Time) bool {
 	return r.mounts.KeyServer && r.status == nil && now.Sub(r.begin) < silentTime
 }
 
-// readMounted returns the content of a file, or what is wrong with its Secret or ConfigMap.
+// readMounted returns the content of a file, or the problems of its Secret or ConfigMap.
 func readMounted(dir, name, key string) (content []byte, problem string) {
 	content, err := os.ReadFile(filepath.Join(dir, name, key))
 	switch {

@@ -79,7 +79,7 @@ type mounted struct {
 	hasKeys bool
 	// fetched are the keys of tokens at URLs.
 	fetched map[routing.KeySource]jwks.Set
-	// users are the files of a Secret with users, with what is wrong with them; "": nothing.
+	// users are the files of a Secret with users, with their problems; "": nothing.
 	users map[string]map[string]string
 	// issuers are the providers that secrets of clients are for, by Secret.
 	issuers map[string][]byte
@@ -101,7 +101,7 @@ func (m *mounted) certificate(secret string) (file certificateFile, ok bool) {
 	return file, slices.Contains(m.only.Secrets, secret)
 }
 
-// usersOf returns what is wrong with a file of a Secret with users; false: nothing is known of it.
+// usersOf returns the problems of a file of a Secret with users; false: nothing is known of it.
 func (m *mounted) usersOf(file model.SecretFile) (problem string, ok bool) {
 	files, ok := m.users[file.Secret]
 	if m.only != nil {
@@ -114,7 +114,7 @@ func (m *mounted) usersOf(file model.SecretFile) (problem string, ok bool) {
 	return problem, ok
 }
 
-// material are the certificates, CAs and key sets of a table that can be used, and what is wrong with the rest.
+// material are the certificates, CAs and key sets of a table that can be used, and the problems of the rest.
 type material struct {
 	// certificates are by HTTPS listener, authorities by ConfigMap.
 	certificates map[string][]render.Certificate
@@ -382,7 +382,7 @@ func (c *collector) changesAt(t time.Time) {
 	}
 }
 
-// users notes what is wrong with a file that has users, API keys or keys of sessions, and with the issuer beside it.
+// users notes the problems of a file that has users, API keys or keys of sessions, and of the issuer beside it.
 func (c *collector) users(file model.SecretFile) {
 	issuer := file.Issuer
 	file.Issuer = ""

@@ -90,7 +90,7 @@ func pairIn(files map[string][]byte) certificateFile {
 	return certificateFile{Certificate: *inventory.Describe(pair.Leaf)}
 }
 
-// parsers are how files with users or clients are read. They return what is wrong with a file.
+// parsers are how files with users or clients are read. They return the problems of a file.
 var parsers = map[string]func([]byte) string{
 	certificates.UsersFile: func(content []byte) string {
 		_, problem := passwords.Parse(content)

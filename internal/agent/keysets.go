@@ -85,7 +85,7 @@ func (c *collector) keySet(rules tree.Map[routing.KeyUse]) {
 	}
 }
 
-// keysOf returns the keys of a source, which object has them, and what is wrong with it.
+// keysOf returns the keys of a source, which object has them, and its problem.
 func (c *collector) keysOf(from model.KeySource) (keys []routing.JWTKey, of appv1.ProblemOrigin, problem string) {
 	of = appv1.ProblemOrigin{Kind: kindConfigMap, Name: from.ConfigMap}
 	named := func(problem, configMap string) string {

@@ -125,7 +125,7 @@ type inputs struct {
 	// compiler and renderer keep what was made of the objects before.
 	compiler routing.Compiler
 	renderer render.Renderer
-	// table is what the objects ask for, and problems are what is wrong with them, without their generations.
+	// table is what the objects ask for, and problems are their problems, without their generations.
 	table    routing.Table
 	problems map[model.Problem]bool
 	// states are the states of the Service ports that it refers to, which are in used.

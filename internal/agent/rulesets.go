@@ -5,8 +5,8 @@ import (
 	"gateway/internal/waf"
 )
 
-// ruleSetProblems returns what is wrong with the rules of ConfigMaps, as gateway-waf finds them in the same files.
-// content returns the file of one, or why there is none.
+// ruleSetProblems returns the problems of the rules of ConfigMaps, as gateway-waf finds them in the same files. content
+// returns the file of one, or why there is none.
 func ruleSetProblems(configMaps []string, content func(configMap string) ([]byte, string)) map[string]string {
 	problems, contents := map[string]string{}, map[string]string{}
 	for _, name := range configMaps {
@@ -21,7 +21,7 @@ func ruleSetProblems(configMaps []string, content func(configMap string) ([]byte
 	return problems
 }
 
-// ruleSet notes what is wrong with the rules of a ConfigMap. Only gateway-waf knows whether there were good ones.
+// ruleSet notes the problems of the rules of a ConfigMap. Only gateway-waf knows whether there were good ones.
 func (c *collector) ruleSet(configMap string) {
 	problem, ok := c.files.ruleSets[configMap]
 	switch {

@@ -284,7 +284,7 @@ func (w *watcher) service(namespace, name string) *corev1.Service {
 	return service
 }
 
-// knownService returns a Service, or a ServiceImport as one; false: nobody knows, because its namespace is not watched.
+// knownService returns a Service, or a ServiceImport as one; false: unknown, because its namespace is not watched.
 func (w *watcher) knownService(namespace, name string) (*corev1.Service, bool) {
 	resource := resourceServices
 	if of, isImport := model.ServiceImportOf(name); isImport {

@@ -131,8 +131,8 @@ func encodingOf(content []byte) string {
 	return " in PEM but one in DER: convert it with openssl x509 -inform der"
 }
 
-// misplaced returns what is wrong with the first block of a file that does not begin on a line of its own;
-// "": nothing is. PEM is read neither there nor in the block before.
+// misplaced returns the problems of the first block of a file that does not begin on a line of its own; "": none. PEM
+// is read neither there nor in the block before.
 func misplaced(content []byte, name string) (problem string) {
 	for i, n := 0, 1; ; n++ {
 		next := bytes.Index(content[i:], []byte(begin))

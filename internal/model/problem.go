@@ -57,7 +57,7 @@ func (a *Action) Invalid() string {
 	return why
 }
 
-// noRange returns what is wrong with the ranges of a field, "" if nothing is.
+// noRange returns the problems of the ranges of a field, "" if there are none.
 func noRange(field string, ranges []netip.Prefix) string {
 	i := slices.IndexFunc(ranges, func(p netip.Prefix) bool { return !p.IsValid() })
 	if i < 0 {

@@ -81,7 +81,7 @@ func (c *Checker) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// ServeHTTP answers a question: 200 if the user may log in, 401 if not, 503 if nobody can say.
+// ServeHTTP answers a question: 200 if the user may log in, 401 if not, 503 if that is unknown.
 func (c *Checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parameters, header := r.URL.Query(), w.Header()
 	header.Set("Cache-Control", "no-store")

@@ -24,7 +24,7 @@ func ParseKeys(content []byte) (keys Keys, problem string) {
 	return keys, problem
 }
 
-// add adds the key of a line. It returns what is wrong with the line, "" if nothing is.
+// add adds the key of a line. It returns the problems of the line, "" if there are none.
 func (k Keys) add(line string) string {
 	name, text, ok := strings.Cut(line, ":")
 	if !ok {

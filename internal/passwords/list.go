@@ -54,7 +54,7 @@ func Parse(content []byte) (list List, problem string) {
 	return list, problem
 }
 
-// add adds the user of a line. It returns what is wrong with the line, "" if nothing is.
+// add adds the user of a line. It returns the problems of the line, "" if there are none.
 func (l *List) add(line string) string {
 	name, text, ok := strings.Cut(line, ":")
 	if !ok {

@@ -21,7 +21,7 @@ type Program struct {
 	Name, Usage string
 	// Flags defines the flags, beside -version and those for logs.
 	Flags func(flags *flag.FlagSet)
-	// Check returns what is wrong with their values.
+	// Check returns the problems of their values.
 	Check func() error
 	// Run works until ctx ends. It returns an error if it cannot work.
 	Run func(ctx context.Context) error

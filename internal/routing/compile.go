@@ -39,7 +39,7 @@ type Compiler struct {
 	routes    tree.Map[*model.Route]
 	// at are the keys of the routes that name a listener.
 	at map[string]few.Counts[string]
-	// compiled are the routes at their listeners, and problems what is wrong with them, by their keys.
+	// compiled are the routes at their listeners, and problems their problems, by their keys.
 	compiled map[string][]*attachedRoute
 	problems map[string][]Problem
 	bounds   bounds

@@ -166,8 +166,7 @@ func compileMatch(match *model.Match) (Entry, error) {
 // maxMatch is the longest total of a match's expressions, in bytes: a proxy must hold them in one line.
 const maxMatch = 6000
 
-// checkConditions sorts the conditions of an entry, counts the steps of its expressions, and returns what is wrong with
-// them.
+// checkConditions sorts the conditions of an entry, counts the steps of its expressions, and returns their problems.
 func checkConditions(entry *Entry, size regexSize) error {
 	for _, kind := range []struct {
 		name       string

@@ -45,7 +45,7 @@ func claims(toHeaders []appv1.JWTClaimHeader, required []appv1.JWTRequiredClaim)
 	return headers, all
 }
 
-// issuerOf returns an issuer, with its keys or where they are, and what is wrong with these.
+// issuerOf returns an issuer, with its keys or where they are, and the problems of these.
 func issuerOf(from *appv1.JWTIssuer) (to model.Issuer, problem string) {
 	to = model.Issuer{Name: from.Issuer, Audiences: texts(from.Audiences)}
 	switch ref, remote := from.Keys.ConfigMapRef, from.Keys.Remote; {

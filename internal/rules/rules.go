@@ -22,16 +22,16 @@ const (
 type Translator struct {
 	// Kind is the kind of the object.
 	Kind string
-	// Backend returns the Service port that a reference is to, or what is wrong with the reference. The port gets requests
-	// of a kind of route: those for the Service of a filter are of an HTTPRoute.
+	// Backend returns the Service port that a reference is to, or the problems of the reference. The port gets requests of
+	// a kind of route: those for the Service of a filter are of an HTTPRoute.
 	Backend func(ref gatewayv1.BackendObjectReference, requests string) (model.Backend, Problem)
-	// Extension returns the RouteFilter that a reference is to, or what is wrong with the reference.
+	// Extension returns the RouteFilter that a reference is to, or the problems of the reference.
 	Extension func(ref gatewayv1.LocalObjectReference) (*appv1.RouteFilter, Problem)
 	// last is used for one rule after another.
 	last rule
 }
 
-// Problem is what is wrong with a reference. Without a reason, nothing is.
+// Problem is the problem of a reference. Without a reason, there is none.
 type Problem struct{ Reason, Field, Message string }
 
 // rule is a rule in the making.

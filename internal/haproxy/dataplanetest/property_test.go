@@ -123,7 +123,7 @@ func count(kinds map[string]int, in render.Input, r routingtest.Request) {
 	}
 }
 
-// judge returns what is wrong with an answer, or "".
+// judge returns the problems of an answer, or "".
 func judge(in render.Input, r routingtest.Request, got answer) string {
 	host, ok := routing.NormalizeHost(r.Host)
 	if !ok {

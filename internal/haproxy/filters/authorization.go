@@ -252,7 +252,7 @@ type Facts struct {
 	Method, Path string
 	// Client is not valid if the address of the client is not known.
 	Client netip.Addr
-	// Name returns the name of the client, Claim the texts of a claim; false: nobody knows.
+	// Name returns the name of the client, Claim the texts of a claim; false: unknown.
 	Name  func() (string, bool)
 	Claim func(path string) ([]string, bool)
 }

@@ -79,7 +79,7 @@ type attacher struct {
 	queue                 workqueue.TypedRateLimitingInterface[place]
 
 	mu sync.Mutex
-	// wanted are all places; nil: nobody knows them yet.
+	// wanted are all places; nil: unknown.
 	wanted map[place]wantedPlace
 }
 

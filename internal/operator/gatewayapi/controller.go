@@ -108,8 +108,8 @@ type Controller struct {
 	// arrived are the newest generations of objects that were not looked at yet.
 	arrived map[source.Object]arrival
 
-	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused what the API
-	// server has against one, and versions the newest generation of each object.
+	// The worker alone touches what follows. applied is what was applied of Gateways of our own, refused the API server's
+	// error for one, and versions the newest generation of each object.
 	applied map[types.NamespacedName]applied
 	refused map[types.NamespacedName]refusal
 	// left is what the pods of our Gateways do not mount.

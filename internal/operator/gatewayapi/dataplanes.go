@@ -37,7 +37,7 @@ type applied struct {
 	digest     [sha256.Size]byte
 }
 
-// refusal is what the API server has against one of our Gateways. It is not sent again.
+// refusal is the API server's error for one of our Gateways. It is not sent again.
 type refusal struct {
 	applied
 	message string
@@ -104,7 +104,8 @@ func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedNa
 	return children.Failed(err, "apply Gateway", name) // it is not found if its namespace is gone
 }
 
-// noteRefused has the statuses of Gateways say what the API server has against ours: their proxies stay as they are.
+// noteRefused puts the API server's error for our Gateways into the statuses of Gateways: their proxies stay as they
+// are.
 func (c *Controller) noteRefused(evaluated *evaluation) {
 	for gateway, status := range evaluated.status.Gateways {
 		message := c.refused[types.NamespacedName{Namespace: gateway.Namespace, Name: source.DataPlaneName(gateway.Name)}].message

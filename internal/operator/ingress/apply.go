@@ -40,7 +40,7 @@ type applied struct {
 	home  source.Object
 }
 
-// refusal is what the API server has against an object.
+// refusal is the API server's error for an object.
 type refusal struct{ digest, message string }
 
 // scope is a class, or what is of it in a namespace.

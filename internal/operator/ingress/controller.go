@@ -81,8 +81,8 @@ type Controller struct {
 	ready bool
 	// applied is what was applied last of each object.
 	applied map[source.Subject]applied
-	// taken are names of objects of others, and refused what the API server has against an object. Both are forgotten
-	// after a while.
+	// taken are names of objects of others, and refused the API server's error for an object. Both are forgotten after a
+	// while.
 	taken   map[source.Subject]bool
 	refused map[source.Subject]refusal
 	// blocked is what stays as it is until the next sync.

@@ -185,7 +185,7 @@ func (t *teller) know(of types.UID, one event) {
 	t.told[of][one] = true
 }
 
-// tellRefused tells Ingresses what the API server has against an object of theirs.
+// tellRefused tells Ingresses the API server's error for an object of theirs.
 func (t *teller) tellRefused(wanted *evaluation) {
 	for _, object := range slices.SortedFunc(maps.Keys(t.refused), func(a, b source.Subject) int { return strings.Compare(a.String(), b.String()) }) {
 		one := wanted.byName[object]
@@ -202,8 +202,8 @@ func (t *teller) tellRefused(wanted *evaluation) {
 	}
 }
 
-// tellProgrammed tells that all proxies run an Ingress, or what is wrong with its routes. After a start, it is not told
-// of an Ingress that has an address: it was.
+// tellProgrammed tells that all proxies run an Ingress, or the problems of its routes. After a start, it is not told of
+// an Ingress that has an address: it was.
 func (t *teller) tellProgrammed(ingress *networkingv1.Ingress, of *served, wanted *evaluation) {
 	object := referTo("networking.k8s.io/v1", "Ingress", ingress)
 	var versions []string

@@ -72,8 +72,8 @@ func originOf(gateway *appv1.Gateway) model.Origin {
 }
 
 // RefProblems are the references of routes and listeners to Services and ports that cannot be used. service returns the
-// Service called name, nil if there is none; false: nobody knows. References of a listener that was made for the
-// Gateway API are in the status of that Gateway.
+// Service called name, nil if there is none; false: unknown. References of a listener that was made for the Gateway API
+// are in the status of that Gateway.
 func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Service, bool)) []model.Problem {
 	from := originOf(gateway)
 	var problems []model.Problem
@@ -166,7 +166,7 @@ func CheckRef(ref model.Reference, service *corev1.Service, tls bool) (reason, m
 	return "", ""
 }
 
-// ProtocolProblem returns what is wrong with an appProtocol for requests, "" if nothing is. Case does not matter. A
+// ProtocolProblem returns the problems of an appProtocol for requests, "" if there are none. Case does not matter. A
 // connection may have any appProtocol: the proxies do not look into it.
 func ProtocolProblem(appProtocol string, tls bool) string {
 	switch protocol := model.ProtocolOf(appProtocol, ""); {

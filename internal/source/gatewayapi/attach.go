@@ -22,7 +22,7 @@ type attachment struct {
 	parent *parent
 	// index is the reference's place among the route's.
 	index int
-	// accepted is why the route does not belong to it, resolved what is wrong with the references of the route there.
+	// accepted is why the route does not belong to it, resolved the problems of the references of the route there.
 	accepted, resolved verdict
 	// listeners are those that the route belongs to.
 	listeners []*listener

@@ -41,7 +41,7 @@ func serviceName(kind, name string) string {
 	return name
 }
 
-// backendProblem returns what is wrong with a reference to a port of a Service or ServiceImport.
+// backendProblem returns the problems of a reference to a port of a Service or ServiceImport.
 func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
 	var v verdict
 	from := reference{gatewayv1.GroupName, r.kind, r.GetNamespace()}
@@ -64,7 +64,7 @@ func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.Bac
 	return v
 }
 
-// checkPort returns what is wrong with a Service port that gets requests of a kind of route.
+// checkPort returns the problems of a Service port that gets requests of a kind of route.
 func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	service, known := t.service(backend)
 	if !known {

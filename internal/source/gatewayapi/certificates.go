@@ -85,7 +85,7 @@ func (p *plane) backendCertificateRef() *gatewayv1.SecretObjectReference {
 	return p.gateway.Spec.TLS.Backend.ClientCertificateRef
 }
 
-// certificateProblem returns what is wrong with a reference to a certificate. invalid is the reason for a reference to
+// certificateProblem returns the problems of a reference to a certificate. invalid is the reason for a reference to
 // something else.
 func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, owner model.Origin, invalid any) verdict {
 	var v verdict
@@ -190,7 +190,7 @@ const (
 // noAuthority is why a listener is not accepted.
 const noAuthority = "no CA certificate for clients can be used"
 
-// authorityProblem returns what is wrong with a Gateway's reference to CA certificates.
+// authorityProblem returns the problems of a Gateway's reference to CA certificates.
 func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace string, owner model.Origin) verdict {
 	var v verdict
 	from := reference{gatewayv1.GroupName, owner.Kind, owner.Namespace}

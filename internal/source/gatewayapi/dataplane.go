@@ -57,7 +57,7 @@ func with[K, V ~string](all map[string]string, more map[K]V) map[string]string {
 	return all
 }
 
-// classConfig returns the GatewayConfig of a class, nil if it names none, or what is wrong with it.
+// classConfig returns the GatewayConfig of a class, nil if it names none, or its problem.
 func (t *translator) classConfig(class *gatewayv1.GatewayClass) (config *appv1.GatewayConfig, problem string) {
 	ref := class.Spec.ParametersRef
 	switch {

@@ -23,7 +23,7 @@ type listener struct {
 	name string
 	// kinds are the kinds of routes that it takes.
 	kinds []gatewayv1.RouteGroupKind
-	// conflict, accepted and resolved are what is wrong with it.
+	// conflict, accepted and resolved are its problems.
 	conflict, accepted, resolved verdict
 	// refused is why it is not accepted, and unserved why proxies do not serve it, though it is in the data plane: by what
 	// they report.
@@ -56,7 +56,7 @@ type cause struct {
 	reason, message string
 	// field is the field that the first cause is about, if it is one.
 	field string
-	// unknown reports whether nobody knows whether anything is wrong.
+	// unknown reports whether it is unknown if there is a problem.
 	unknown bool
 	// listed is how many causes the message has beside the first, and more how many others there are.
 	listed, more int

@@ -278,7 +278,7 @@ func (p *plane) removeSet(set *parent) {
 	}
 }
 
-// remake lists the listeners of a data plane, and what is wrong with them.
+// remake lists the listeners of a data plane, and their problems.
 func (t *translator) remake(p *plane) {
 	own := t.parents[p.parent].listeners
 	p.listeners = append(make([]*listener, 0, len(p.listeners)+len(own)), own...) // about as many as before

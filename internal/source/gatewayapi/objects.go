@@ -65,7 +65,7 @@ type Objects struct {
 	// MaxCertificates is how many Secrets with certificates the pods of a data plane mount, 0 if that is not limited. Only
 	// the operator has it: agents serve what they get.
 	MaxCertificates int
-	// Service returns a Service, nil if there is none. False means that nobody knows: it is taken to have whatever port
+	// Service returns a Service, nil if there is none. False means that it is unknown: it is taken to have whatever port
 	// is asked for. Nil: nobody knows any.
 	Service func(namespace, name string) (*corev1.Service, bool)
 	// Reported returns what the proxies of a data plane report of an object that they mount, or of a URL. Nil: nothing is
@@ -168,7 +168,7 @@ type Subject struct {
 
 // Report is what proxies report about a subject.
 type Report struct {
-	// Problem is what is wrong with it, "" if nothing is.
+	// Problem is its problem, "" if there is none.
 	Problem string
 	// Unknown is why nobody knows whether anything is, "" if somebody does.
 	Unknown string
@@ -256,7 +256,7 @@ type plane struct {
 	listeners []*listener
 	// sets are the ListenerSets that name it.
 	sets []*parent
-	// refused is why it cannot be, resolved what is wrong with its references.
+	// refused is why it cannot be, resolved the problems of its references.
 	refused, resolved verdict
 	// noCertificate is why backends cannot be shown the certificate that the Gateway names.
 	noCertificate string

@@ -336,7 +336,7 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 	return tls, ""
 }
 
-// policyProblems returns what is wrong with a policy, and with its references. content returns what is wrong with a
+// policyProblems returns the problems of a policy, and of its references. content returns the problems of a
 // ConfigMap, or a ClusterTrustBundle, which has no namespace.
 func (t *translator) policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(namespace, name string) verdict) (accepted, resolved verdict) {
 	validation := &policy.Spec.Validation
@@ -376,7 +376,7 @@ func (t *translator) policyProblems(policy *gatewayv1.BackendTLSPolicy, content 
 	return accepted, resolved
 }
 
-// policyAuthority returns what is wrong with a policy's reference to CA certificates.
+// policyAuthority returns the problems of a policy's reference to CA certificates.
 func (t *translator) policyAuthority(ref gatewayv1.LocalObjectReference) (v verdict) {
 	switch {
 	case isBundle(ref.Group, ref.Kind) && t.NoTrustBundles:

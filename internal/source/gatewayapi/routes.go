@@ -29,7 +29,7 @@ type route struct {
 	uses []Object
 	// dependsOn are the objects that it was translated with.
 	dependsOn []Object
-	// refused is what is wrong with the whole of it, resolved with its references.
+	// refused is the problem of the whole route, and resolved the problem of its references.
 	refused, resolved verdict
 
 	attachments []*attachment
@@ -171,8 +171,8 @@ func (t *translator) addToPlanes(r *route) {
 	t.noteProblems(r)
 }
 
-// addToPlane adds a route to a data plane, if it belongs to a listener that is served. It returns what is wrong with
-// the references of the route there.
+// addToPlane adds a route to a data plane, if it belongs to a listener that is served. It returns the problems of the
+// references of the route there.
 func (t *translator) addToPlane(p *plane, r *route) verdict {
 	var names []string
 	m := &member{plane: p, passthrough: true}

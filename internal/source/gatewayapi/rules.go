@@ -83,7 +83,7 @@ func (t *translator) addConnections(r *route, refs []gatewayv1.BackendRef) {
 	t.addRules(r, []gatewayv1.HTTPRouteRule{rule})
 }
 
-// extension returns the RouteFilter that a route names, or what is wrong with the reference.
+// extension returns the RouteFilter that a route names, or the problems of the reference.
 func (t *translator) extension(r *route, ref gatewayv1.LocalObjectReference) (*appv1.RouteFilter, verdict) {
 	var problem verdict
 	filter := t.filters[Object{kindFilter, r.GetNamespace(), string(ref.Name)}]

@@ -13,7 +13,7 @@ import (
 	"gateway/internal/model"
 )
 
-// routeStatus returns what is said of a route at each parent of ours.
+// routeStatus returns the status of a route at each parent of ours.
 func (t *translator) routeStatus(r *route) []gatewayv1.RouteParentStatus {
 	var dropped, shadow []string
 	for i := range r.rules {
@@ -115,7 +115,7 @@ func (t *translator) tlsPolicyStatus(policy *gatewayv1.BackendTLSPolicy, uses []
 	return all
 }
 
-// ancestorAt returns what is said of a policy of the Gateway API at a Gateway.
+// ancestorAt returns the status of a policy of the Gateway API at a Gateway.
 func ancestorAt(parent Parent, conditions ...metav1.Condition) gatewayv1.PolicyAncestorStatus {
 	group, kind, namespace := gatewayv1.Group(parent.Group), gatewayv1.Kind(parent.Kind), gatewayv1.Namespace(parent.Namespace)
 	return gatewayv1.PolicyAncestorStatus{
@@ -124,7 +124,7 @@ func ancestorAt(parent Parent, conditions ...metav1.Condition) gatewayv1.PolicyA
 	}
 }
 
-// accepted returns why a policy is not in effect at a data plane. otherwise is what is wrong with it anywhere.
+// accepted returns why a policy is not in effect at a data plane. otherwise is its problem anywhere.
 func (u use) accepted(otherwise verdict) verdict {
 	if u.conflict != "" {
 		return newVerdict(string(gatewayv1.PolicyReasonConflicted), u.conflict)

@@ -16,7 +16,7 @@ import (
 // its Gateway.
 const kindTelemetry = "XTelemetryPolicy"
 
-// telemetry is a policy for traces at a data plane, with what is wrong with it and its reference.
+// telemetry is a policy for traces at a data plane, with its problem and its reference.
 type telemetry struct {
 	policy             *v1alpha1.XTelemetryPolicy
 	accepted, resolved verdict

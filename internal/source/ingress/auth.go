@@ -127,7 +127,7 @@ func (s *settings) changesQuestions(ingress *networkingv1.Ingress) bool {
 	return value("rewrite-target") != "" || equalValues(value("use-regex"), "true") || value("auth-url") != "" || isGlobal
 }
 
-// leadsTo returns the port of a Service that a path of a host leads to, 0 if nobody knows. The longest path counts.
+// leadsTo returns the port of a Service that a path of a host leads to, 0 if unknown. The longest path counts.
 func (s *settings) leadsTo(host, path string) (service types.NamespacedName, port int32) {
 	longest := -1
 	for _, ingress := range s.Ingresses {

@@ -41,7 +41,7 @@ func (s *site) newState() *state {
 	return n
 }
 
-// judge returns what is wrong with an answer for each state from this one on, or "" if one of them gives it.
+// judge returns the problems of an answer for each state from this one on, or "" if one of them gives it.
 func (n *state) judge(r routingtest.Request, got answer) string {
 	var wrong []string
 	for ; n != nil; n = n.next.Load() {

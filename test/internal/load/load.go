@@ -47,10 +47,10 @@ type Options struct {
 	Delay, Timeout time.Duration
 	// Interval is the time between two messages of a WebSocket or stream.
 	Interval time.Duration
-	// Check says what is wrong with an answer. It is called from many goroutines.
+	// Check returns the problem of an answer. It is called from many goroutines.
 	Check func(Answer) error
-	// Ended says what is wrong with the end of a WebSocket or stream that the other side ended. Without it, any such end
-	// is a failure.
+	// Ended returns the problem of the end of a WebSocket or stream that the other side ended. Without it, any such end is a
+	// failure.
 	Ended func(End) error
 }
 

@@ -52,7 +52,7 @@ func TestProxyHeadersNeedTrustedProxies(t *testing.T) {
 	}
 }
 
-// TestOrder: what is wrong with an object is named in one order, each time. The API server's code walks maps.
+// TestOrder: the problems of an object are named in one order, each time. The API server's code walks maps.
 func TestOrder(t *testing.T) {
 	const text = `{apiVersion: app.example.com/v1, kind: Gateway, metadata: {name: a, namespace: b}, spec: {replicas: two, drainTimeout: 3, a: 1, b: 1,
 		compression: {types: 1}, listeners: [{name: http, port: no, protocol: 1, tls: 4}], routes: [{name: 1, hostnames: 2, rules: 3}]}}`

@@ -155,7 +155,7 @@ func reason(err error) string {
 	return cli.Plain(err.Error())
 }
 
-// refused prints what is wrong with objects, a line each, and returns one error for all.
+// refused prints the problems of objects, a line each, and returns one error for all.
 func (c *command) refused(problems []string) error {
 	if len(problems) == 0 {
 		return nil

@@ -58,8 +58,8 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 	return findings, nil
 }
 
-// unserved returns what is wrong with the Gateways of the Gateway API for which the operator has made none of our own:
-// no listener of them can be served, or nobody has their class. Whoever may not read classes learns nothing of them.
+// unserved returns the problems of the Gateways of the Gateway API for which the operator has made none of our own: no
+// listener of them can be served, or nobody has their class. Whoever may not read classes learns nothing of them.
 func unserved(ctx context.Context, clients cli.Clients, namespace string, own []appv1.Gateway) ([]Finding, error) {
 	api := clients.Routes.GatewayV1()
 	classes, err := api.GatewayClasses().List(ctx, metav1.ListOptions{})
@@ -127,7 +127,7 @@ func examineUnserved(gateway *gatewayv1.Gateway) []Finding {
 	return []Finding{{Level: Wrong, About: about, Says: "it has no proxies yet", Do: "Wait some seconds. If it stays, see its conditions, and the operator's log."}}
 }
 
-// attached returns what is wrong with the objects of the Gateway API that belong to a Gateway.
+// attached returns the problems of the objects of the Gateway API that belong to a Gateway.
 func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) ([]Finding, error) {
 	site, err := clients.Around(ctx, gateway)
 	if err != nil {
@@ -179,7 +179,7 @@ func refused(kind string, route metav1.Object) error {
 	return admission.Admit(object)
 }
 
-// Examine returns what is wrong with a Gateway, or that nothing is.
+// Examine returns the problems of a Gateway, or that there are none.
 func Examine(gateway *appv1.Gateway) []Finding {
 	about := fmt.Sprintf("Gateway %s/%s", gateway.Namespace, gateway.Name)
 	var findings []Finding

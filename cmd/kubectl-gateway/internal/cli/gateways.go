@@ -105,7 +105,7 @@ func Programmed(gateway *appv1.Gateway) metav1.ConditionStatus {
 	return condition.Status
 }
 
-// RouteProblems returns what is wrong with a route of a Gateway of our own kind.
+// RouteProblems returns the problems of a route of a Gateway of our own kind.
 func RouteProblems(gateway *appv1.Gateway, kind string, name appv1.Name) []string {
 	var problems []string
 	for _, route := range gateway.Status.Routes {

@@ -146,7 +146,7 @@ func keySources(table routing.Table) []routing.KeySource {
 // Knows reports whether all endpoints of a namespace are known.
 func (s *Site) Knows(namespace string) bool { return s.known[namespace] }
 
-// service returns a Service, nil if there is none; false: nobody knows.
+// service returns a Service, nil if there is none; false: unknown.
 func (s *Site) service(namespace, name string) (*corev1.Service, bool) {
 	service, ok := s.services[types.NamespacedName{Namespace: namespace, Name: name}]
 	return service, ok || s.known[namespace]

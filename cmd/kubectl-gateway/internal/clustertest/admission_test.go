@@ -131,7 +131,7 @@ func equal(a, b any) bool {
 	return errors.Join(errX, errY) == nil && string(x) == string(y)
 }
 
-// causes returns what the API server has against an object.
+// causes returns the API server's error for an object.
 func causes(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

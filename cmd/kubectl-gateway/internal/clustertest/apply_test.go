@@ -176,7 +176,7 @@ func TestApplyUsage(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the API server has against objects is said with file and line, and in its words.
+// TestRefusals: the API server's error for objects is shown with file and line, and in its words.
 func TestRefusals(t *testing.T) {
 	namespace := newNamespace(t, "refusals")
 	for spec, want := range map[string]string{

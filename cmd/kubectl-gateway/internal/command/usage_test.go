@@ -99,7 +99,7 @@ func TestWrongObjects(t *testing.T) {
 	result.Want(t, 1, "error: standard input:7: Gateway default/a: ", "\nerror: standard input:15: Gateway default/b: ")
 }
 
-// TestWrongFiles: what is wrong with a file is said in plain words.
+// TestWrongFiles: the problems of a file are reported in plain words.
 func TestWrongFiles(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	for _, test := range []line{

@@ -69,7 +69,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	return cmd
 }
 
-// validate returns what is wrong with the command line.
+// validate returns the problems of the command line.
 func (c *command) validate(args []string) error {
 	switch {
 	case len(args) != 1:

@@ -1,2 +1,2 @@
-// Package list shows the Gateways of a cluster and what is wrong with them, through the typed clients.
+// Package list shows the Gateways of a cluster and their problems, through the typed clients.
 package list

@@ -147,7 +147,7 @@ func listeners(spec *appv1.GatewaySpec) []string {
 	return slices.Compact(names)
 }
 
-// Problem returns what is wrong with a Gateway, "" if nothing is.
+// Problem returns the problems of a Gateway, "" if there are none.
 func Problem(gateway *appv1.Gateway) string {
 	var messages []string
 	for _, condition := range cli.BadConditions(gateway) {

@@ -162,7 +162,7 @@ func (r *reader) own(ctx context.Context) (routes []Route, err error) {
 	return routes, nil
 }
 
-// problems returns what is wrong with a route of a Gateway, and what keeps the Gateway from being live.
+// problems returns the problems of a route of a Gateway, and what keeps the Gateway from being live.
 func problems(gateway *appv1.Gateway, kind string, name appv1.Name) []string {
 	all := cli.RouteProblems(gateway, kind, name)
 	if len(all) > 0 {

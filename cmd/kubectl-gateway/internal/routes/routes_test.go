@@ -152,7 +152,7 @@ func TestRoutes(t *testing.T) {
 	}
 	result = run(false, "-o", "json")
 	result.Want(t, 0, `"requestsPerSecond": 2`, `"errors": 0.1`, `"p95Seconds": 0.114`, `"programmed": "Unknown"`, `"infra/edge"`)
-	// A team sees its own routes, and what is wrong with them.
+	// A team sees its own routes, and their problems.
 	result = run(true)
 	result.Want(t, 0, "note: not all requests are known: failed to list Pods of Gateway infra/edge: pods is forbidden", "no listener takes it")
 	if row := "HTTPRoute refused * infra/edge False - - - no listener takes it"; !strings.Contains(strings.Join(rows(result), "\n"), row) {

@@ -55,7 +55,7 @@ type State struct {
 	Programmed metav1.ConditionStatus
 	// Why is why not every proxy runs it; "" if all do.
 	Why string
-	// Problems are what is wrong with it all the same: references that cannot be used, and rules without requests.
+	// Problems are its problems all the same: references that cannot be used, and rules without requests.
 	Problems []string
 	// Parents are what the object names as the Gateways that the operator looked at.
 	Parents []gatewayv1.ParentReference
