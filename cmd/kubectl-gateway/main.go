@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	// What goes wrong is returned as an error and said once; client-go would log it as well.
+	// Errors are returned and printed once; client-go would log them as well.
 	klog.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	options := cli.NewOptions(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})

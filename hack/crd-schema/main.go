@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What a path consists of, in a URL.
+// The parts of a path in a URL.
 const (
 	dot       = `(\.|%2[Ee])`
 	character = `[-A-Za-z0-9_~!$&'()*+,;=:@]`

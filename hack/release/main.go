@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// What artifacts has as images.
+// The images in artifacts.
 const (
 	devImage   = "gateway:dev"
 	devHAProxy = "haproxy:3.4"

@@ -204,7 +204,7 @@ func (a *Agent) write(next action) error {
 	all[ir.PodsFile] = tree.Of(map[string]string{ir.PodsKey: a.relay.IDs()})
 	config.Maps = all
 	load := ir.LoadContent(a.options.Namespace, a.options.Gateway, id)
-	// What is on the disk may be why HAProxy does not start: all is written anew.
+	// The files on the disk may be why HAProxy does not start: all are written anew.
 	whole := next.kind == actionReload || !a.state.running.up
 	err := a.store.write(id, config, load, whole, next.proven)
 	if err == nil {

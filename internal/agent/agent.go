@@ -322,7 +322,7 @@ func (a *Agent) reportState() {
 		a.probes.confirm(live.uid, live.generation())
 		return
 	}
-	// Who waits for a generation waits for all of it.
+	// Clients that wait for a generation wait for all of it.
 	if r.unmounted != "" && len(problems) == 0 {
 		problems = append(problems, a.newGatewayProblem(live, appv1.ProblemAwaitingReplacement, r.unmounted+a.options.Mounts.missing()))
 	}

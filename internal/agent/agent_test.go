@@ -203,7 +203,7 @@ func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
 		}
 		return nil
 	})
-	// What changes meanwhile is on the disk when HAProxy comes back.
+	// Changes made meanwhile are on the disk when HAProxy comes back.
 	three := newEndpoint(t, "three")
 	r.moveSlice("api", "one", three)
 	r.eventually("the change is on the disk", func() error { return r.onDisk(fmt.Sprintf("127.0.0.1:%d", three.port)) })
@@ -318,7 +318,7 @@ func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
 	r.expectBody("/", "one")
 }
 
-// What is live of one Gateway is not said of the next one of its name.
+// The live generation of one Gateway is not reported for the next one of its name.
 func TestANewGatewayOfTheNameIsNotLive(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)

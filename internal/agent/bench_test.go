@@ -38,7 +38,7 @@ func BenchmarkChange(b *testing.B) {
 			})
 		})
 		b.Run(fmt.Sprintf("rule/rules=%d", size.rules), func(b *testing.B) {
-			// Nothing of one is in the memory of the other, as it is with what comes from the API server.
+			// The two share no memory, as with objects that come from the API server.
 			seen, next := r.decoded(), r.decoded()
 			r.measure(b, func() {
 				seen, next = next, seen

@@ -204,7 +204,7 @@ func (r *mountReader) readConfigMaps(names []string, told bool) (isNew bool) {
 			isNew = r.readConfigMap(name) || isNew
 		}
 		r.version = version
-		// Of a file that was replaced meanwhile, the old one may be gone and the new one not seen.
+		// If a file was replaced meanwhile, the old one may be gone and the new one not seen.
 		if version = r.link(); version == r.version {
 			break
 		}

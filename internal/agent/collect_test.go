@@ -42,7 +42,7 @@ func TestWhatIsNotUsedGoes(t *testing.T) {
 	if n := entries(ir.PathsFile); n < 20 {
 		t.Errorf("%d entries are there at first: requests may still know of old ones", n)
 	}
-	// What is not used is found first, and deleted the next time.
+	// Unused parts are found first, and deleted the next time.
 	now := time.Now()
 	for i := range 3 {
 		r.agent.deleteUnused(t.Context(), now.Add(time.Duration(i+1)*2*unusedInterval))

@@ -73,7 +73,7 @@ func TestLiveOnceTheOldWorkerStops(t *testing.T) {
 	r.must(err)
 	old, generation := r.freezeDuringReload()
 	r.eventually("a new worker answers", func() error {
-		// What reaches the old one is not answered.
+		// Connections that reach the old one are not answered.
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if now, err := runtime.NewWorker(r.options.Paths.WorkerSocket()).Process(ctx); err != nil || now == old {
@@ -183,7 +183,7 @@ func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	if !r.agent.master.IsDraining(t.Context()) {
 		t.Errorf("HAProxy does not end:\n%s", r.haproxy.Master("show proc"))
 	}
-	// What it has not loaded is not what another one starts on.
+	// Another HAProxy does not start on files that this one has not loaded.
 	if current, err := os.Readlink(r.options.Paths.ConfigDir); current != running || err != nil {
 		t.Errorf("on the disk is %s, want %s: %v", current, running, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"gateway/internal/proxyconfig"
 )
 
-// What HAProxy refuses is in no configuration: nothing that is reloaded meanwhile is refused, whoever restarts.
+// A certificate that HAProxy refuses is in no configuration: no reload meanwhile is refused, whoever restarts.
 func TestARefusedCertificateIsNeverLoaded(t *testing.T) {
 	r := newTLSRig(t, "good", "bad")
 	good := r.authority.Issue(t, []string{"good.example.com"})
@@ -101,7 +101,7 @@ func TestCertificatesComeAndGo(t *testing.T) {
 	r.expectReport(r.edit(spec), "")
 	r.expectShown("b.example.org", later)
 	stop()
-	// What HAProxy starts on is the same.
+	// HAProxy starts on the same.
 	show := "show ssl crt-list " + filepath.Join(r.options.Paths.ConfigDir, fmt.Sprintf("certificates-%d.list", r.httpsPort))
 	ran := r.haproxy.Worker(show)
 	r.haproxy.Stop()

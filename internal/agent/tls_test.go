@@ -174,7 +174,7 @@ func TestARenewalThatHasExpired(t *testing.T) {
 	stop()
 }
 
-// One that is not valid yet waits until it is, without another change of the Secret.
+// A certificate that is not valid yet waits until it is, without another change of the Secret.
 func TestARenewalThatIsEarly(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t, "shop")
@@ -342,7 +342,7 @@ func TestWhatIsNotMountedKeepsAGenerationFromBeingReported(t *testing.T) {
 	generation := r.edit(spec)
 	r.expectReport(1, fmt.Sprintf("AwaitingReplacement generation %d: Secret shop/new is not mounted: ", generation))
 	r.expectProblems()
-	// What it can run of it, it does.
+	// HAProxy runs the part that it can run.
 	r.expectBody("/moved", "one")
 	r.expectShown("shop.example.com", shop)
 	spec.Listeners = spec.Listeners[:2]

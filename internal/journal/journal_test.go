@@ -79,7 +79,7 @@ func TestJournal(t *testing.T) { //nolint:funlen // one life of a file
 	if want := map[string]int{"b": 3, "c": 4, "d": 2*spare + 9}; !maps.Equal(last, want) {
 		t.Errorf("it holds %v", last)
 	}
-	// What cannot be written is not there.
+	// Entries that cannot be written are not there.
 	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 		t.Fatal(err)
 	}

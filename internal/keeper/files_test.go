@@ -28,7 +28,7 @@ func TestKeeperWritesForHAProxyFirst(t *testing.T) {
 	}
 }
 
-// What is the same is not written again: HAProxy would be made to load it.
+// A file with the same content is not written again: HAProxy would load it.
 func TestKeeperWritesWhatChanged(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	a := map[string]certtest.Pair{"a": authority.Issue(t, nil)}
@@ -68,10 +68,10 @@ func TestKeeperWritesWhatChanged(t *testing.T) {
 	}
 }
 
-// What was not written to its end goes, no key reaches the agent, and nobody else may read one.
+// A half-written file is removed, no key reaches the agent, and nobody else may read one.
 func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
-	// One that ended in between left this.
+	// A process that ended in between left this.
 	left := filepath.Join(r.keeper.Pairs, newFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, authority.Issue(t, nil).Key, 0o600)); err != nil {
 		t.Fatal(err)

@@ -293,7 +293,7 @@ func TestKeeperTellsHAProxy(t *testing.T) {
 	r.secrets.PutPair("a", renewed)
 	r.look(at)
 	expect("a renewal", renewed)
-	// Others are not told again.
+	// Workers that have it do not get it again.
 	told := r.haproxy.told
 	for _, other := range []string{"b", "c"} {
 		r.secrets.PutPair(other, first)

@@ -46,7 +46,7 @@ func TestKeeperOfManySecrets(t *testing.T) {
 	r.haproxy.down = nil
 	r.haproxy.refused[joined(weak)] = "too small"
 	expect(false, askAll, 1)
-	// One that runs is asked about all.
+	// A running HAProxy checks all of them.
 	more(askAll, askAll+askAtOnce+10)
 	expect(false, askAll+askAtOnce, 1+askAtOnce)
 	expect(false, askAll+askAtOnce+10, 1+askAtOnce+10)

@@ -105,7 +105,7 @@ func TestQuestions(t *testing.T) {
 	r.expect(401, 1, basic("alice:"))
 	r.expect(401, 1, basic("Alice:secret"))
 	r.expect(401, 1, basic("mallory:secret"))
-	// What is no user and password takes no work.
+	// A header without user and password takes no work.
 	long := strings.Repeat("a", maxPassword+1)
 	for _, value := range []string{
 		"", "Basic", "Basic ", "Basic ::", "Bearer abc", basic("alice"), basic(":secret"), basic("alice:secret\x00"), basic("alice:" + long),
@@ -196,7 +196,7 @@ func TestKeptPasswordsAreBounded(t *testing.T) {
 			t.Fatalf("%d are kept", len(r.checks))
 		}
 	}
-	// Those whose time is over make room first.
+	// Expired entries make room first.
 	r.at = r.at.Add(keepTime)
 	for i := range lines {
 		r.ask(basic(fmt.Sprintf("user%d:secret", i)))

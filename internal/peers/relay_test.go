@@ -197,7 +197,7 @@ func TestPodsCountTogether(t *testing.T) {
 	b.sees("hour", c, 1)
 	expect(b, http.StatusTooManyRequests)
 
-	// What a pod has let through still counts when it is gone, also for one that comes.
+	// Requests that a pod has let through still count when it is gone, also for a new pod.
 	c.end()
 	meet(a, b)
 	expect(b, http.StatusTooManyRequests)

@@ -152,7 +152,7 @@ func TestNamespaces(t *testing.T) {
 	if want := map[string]int{"greedy": limit - 5, "small": 3, "infra": 1}; !maps.Equal(routes, want) {
 		t.Errorf("namespaces have %v routes of their own, want %v", routes, want)
 	}
-	// What made room for others took its requests with it.
+	// Series that made room for others took their requests with them.
 	if requests["greedy"] < 4*limit-10 || requests["small"] != 3 || requests["infra"] != 1 || requests[""] != 1 {
 		t.Errorf("namespaces have %v requests", requests)
 	}

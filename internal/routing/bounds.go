@@ -309,7 +309,7 @@ func closed(entry Entry) Entry {
 		prefix := ""
 		if expression, err := regex.Parse(entry.Path); err == nil {
 			prefix = expression.Prefix()
-			// What follows may be what no path has.
+			// The rest may be something that no path has.
 			if i := strings.IndexFunc(prefix, func(r rune) bool { return r > unicode.MaxASCII || !isPlainInPath(byte(r)) }); i >= 0 {
 				prefix = prefix[:i]
 			}

@@ -11,7 +11,7 @@ import (
 
 // Listen opens a socket. Only its user can connect.
 func Listen(socket string) (net.Listener, error) {
-	// One that ended may have left it.
+	// A process that ended may have left it.
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("failed to remove an old socket: %w", err)
 	}

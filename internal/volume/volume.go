@@ -39,7 +39,7 @@ func Read(dir string) (map[string][]byte, error) {
 func Replace(volume string, files map[string][]byte) error {
 	link := filepath.Join(volume, certificates.DataLink)
 	current, _ := os.Readlink(link)
-	// One that ended in between may have left something.
+	// A process that ended in between may have left something.
 	if err := prune(volume, current); err != nil {
 		return err
 	}

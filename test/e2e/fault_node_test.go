@@ -69,7 +69,7 @@ func programs(t *testing.T, pod *corev1.Pod, name string) []program {
 	must(t, err)
 	var found []program
 	for _, file := range files {
-		// What cannot be read has ended meanwhile.
+		// A file that cannot be read is of a process that has ended meanwhile.
 		content, _ := os.ReadFile(file)
 		if !strings.Contains(string(content), string(pod.UID)) {
 			continue

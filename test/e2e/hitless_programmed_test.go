@@ -170,7 +170,7 @@ func (r *race) probeAll(ctx context.Context, t *testing.T, want int) {
 	for _, ip := range r.ready(ctx, t) {
 		got, err := probeEdit(ctx, ip)
 		if err != nil {
-			// Whoever has been told to stop since may not answer any more.
+			// A pod that has begun to stop since may not answer any more.
 			if slices.Contains(r.ready(ctx, t), ip) {
 				t.Errorf("the ready proxy %s does not answer: %v", ip, err)
 			}

@@ -269,7 +269,7 @@ func (h *hitless) drains(t *testing.T) {
 	report(t, "the end of old HAProxy processes", result)
 	ended := map[load.Kind]int{}
 	for _, end := range result.Ends {
-		// Those that were opened before the reload; the others are at the new process.
+		// These connections were opened before the reload; the others are at the new process.
 		if end.Opened.Before(begin) {
 			ended[end.Kind]++
 		}

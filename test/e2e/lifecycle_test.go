@@ -39,7 +39,7 @@ func lifecycle(t *testing.T, beforeStep func(*testing.T)) {
 	changeEndpoints(t, namespace, traffic)
 	stop()
 
-	// Whoever deletes the Deployment or breaks the Service may lose requests until they are repaired.
+	// Deleting the Deployment or breaking the Service may lose requests until they are repaired.
 	beforeStep(t)
 	deleteChildren(t, namespace)
 	beforeStep(t)

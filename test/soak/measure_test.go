@@ -46,7 +46,7 @@ func addProcesses(counts map[string]float64, pod *corev1.Pod) error {
 	files, _ := filepath.Glob("/proc/[0-9]*/cgroup")
 	for _, file := range files {
 		dir := filepath.Dir(file)
-		// What cannot be read has ended meanwhile.
+		// A file that cannot be read is of a process that has ended meanwhile.
 		group, _ := os.ReadFile(file)
 		name, _ := os.ReadFile(filepath.Join(dir, "comm"))
 		if !strings.Contains(string(group), string(pod.UID)) || strings.TrimSpace(string(name)) != "haproxy" {

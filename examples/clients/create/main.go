@@ -74,7 +74,7 @@ func applyRoute(ctx context.Context, gateways typedappv1.GatewayInterface) error
 	}
 	fmt.Printf("applied route %s: generation %d has %d routes\n", *service, applied.Generation, len(applied.Spec.Routes))
 
-	// What is this program's of that: to be compared with what is wanted, so that nothing is sent if it is the same.
+	// The part that this program owns is compared with the wanted one, so that nothing is sent if both are the same.
 	owned, err := applyappv1.ExtractGateway(applied, fieldManager)
 	if err != nil {
 		return fmt.Errorf("failed to read who owns what in Gateway %s/%s: %w", *namespace, *name, err)

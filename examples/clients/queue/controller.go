@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// What fails is tried again maxRetries times, first after firstDelay, then each time after twice as long.
+	// A failed item is tried again maxRetries times, first after firstDelay, then each time after twice as long.
 	maxRetries = 5
 	firstDelay = 50 * time.Millisecond
 	lastDelay  = 10 * time.Second

@@ -229,7 +229,7 @@ func TestHealthChecks(t *testing.T) {
 	eventually(t, "an endpoint that fails its check gets no requests", func() bool { return !answers()["moody"] })
 	sick.Store(false)
 	eventually(t, "an endpoint that passes its check again gets requests", func() bool { return answers()["moody"] })
-	// One that is added at run time is checked, too.
+	// A server that is added at run time is checked, too.
 	added := g.newServer(serve(t, failing(500), nil))
 	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func TestClientAddresses(t *testing.T) { //nolint:funlen // a flat table
 		// An address that contains one of IPv4 in another way is one of IPv6.
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"2002:c000:201::1"}, 403},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"::192.0.2.1"}, 403},
-		// What the client itself says comes before what the proxy says of it.
+		// The client's own header comes before the proxy's.
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"192.0.2.1, 203.0.113.1"}, 403},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"192.0.2.1", "203.0.113.1"}, 403},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"203.0.113.1", "192.0.2.1"}, 200},
@@ -90,7 +90,7 @@ func TestClientAddresses(t *testing.T) { //nolint:funlen // a flat table
 		{[]appv1.CIDR{"10.0.0.0/8", "127.0.0.0/8"}, "/inside", []string{"192.0.2.1, 203.0.113.1, 10.0.0.1, 10.0.0.2"}, 403},
 		{[]appv1.CIDR{"10.0.0.0/8", "127.0.0.0/8"}, "/inside", []string{"192.0.2.1, 10.0.0.6, 10.0.0.5, 10.0.0.4, 10.0.0.3, 10.0.0.2"}, 403},
 		{[]appv1.CIDR{"10.0.0.0/8"}, "/inside", []string{"203.0.113.1"}, 200},
-		// What is no address has no access.
+		// Anything but an address has no access.
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"unknown"}, 403},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/outside", []string{"unknown"}, 403},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/outside", []string{"203.0.113.1, "}, 403},

@@ -11,7 +11,7 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 )
 
-// What a header of version 2 says: whether it is about a client, and which addresses it has.
+// The parts of a header of version 2: whether it is about a client, and which addresses it has.
 const (
 	isLocal, isProxied = 0x20, 0x21
 	overNothing        = 0

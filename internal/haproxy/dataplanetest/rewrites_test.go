@@ -18,9 +18,9 @@ func TestRewrites(t *testing.T) {
 		"/foo":        "/xyz",
 		"/foo/":       "/xyz/",
 		"/foo//bar/":  "/xyz//bar/",
-		// What follows the prefix is the backend's business: in some APIs, "%2F" is a name.
+		// The rest after the prefix is the backend's business: in some APIs, "%2F" is a name.
 		"/foo/%2F/a%3fb%23c%2e": "/xyz/%2F/a%3fb%23c%2e",
-		// What would end the path stays encoded.
+		// Characters that would end the path stay encoded.
 		"/%66oo/a%3fb%23c%2e": "/xyz/a%3Fb%23c.",
 		"//foo/bar":           "/xyz/bar",
 		"/drop//bar":          "//bar",

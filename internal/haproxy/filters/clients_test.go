@@ -38,7 +38,7 @@ func TestAddressEntries(t *testing.T) {
 			a := address()
 			contains := func(p netip.Prefix) bool { return p.Contains(a) }
 			want := (len(clients.Allow) == 0 || slices.ContainsFunc(clients.Allow, contains)) && !slices.ContainsFunc(clients.Deny, contains)
-			// What HAProxy looks up.
+			// key is HAProxy's key for the lookup.
 			key := fmt.Sprintf("/%d/%X", 2*len(a.AsSlice()), a.AsSlice())
 			longest, verdict := "", ""
 			for _, e := range entries {

@@ -80,7 +80,7 @@ var jwt = filter{
 	rules: func(env Env) Rules {
 		remove, add := jwtClaims.headerRules(env.Rules)
 		if env.isShadow {
-			// What a token says that does not count is for nobody.
+			// Claims of a token that does not count are dropped.
 			add = append([]string{"http-request unset-var(txn.jwt_text) if " + isRefused}, add...)
 		}
 		return Rules{Request: slices.Concat(remove, tokenRules(env), jwtClaims.requiredRules(env, ` hdr www-authenticate "Bearer error=\"insufficient_scope\""`), add)}

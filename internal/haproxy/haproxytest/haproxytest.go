@@ -81,7 +81,7 @@ func Start(t testing.TB, paths ir.Paths, files map[string][]byte) *Instance {
 	h.cmd.Stdout, h.cmd.Stderr = &h.log, &h.log
 	// A process group of its own, so that Stop reaches the workers too.
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// Whoever keeps its output open beyond its end is not waited for.
+	// It does not wait for processes that keep its output open beyond its end.
 	h.cmd.WaitDelay = startTimeout
 	if err := h.cmd.Start(); err != nil {
 		t.Fatalf("failed to start HAProxy: %v", err)

@@ -20,7 +20,7 @@ func FuzzQuoteWord(f *testing.F) {
 			if strings.ContainsFunc(quoted, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(special, r) && r != '%' }) {
 				t.Errorf("in a %s, %q became %q", place, s, quoted)
 			}
-			// Where the percent sign is not quoted, an encoded character stands for itself, encoded.
+			// If the percent sign is not quoted, an encoded character stands for itself, encoded.
 			if read, err := url.PathUnescape(quoted); (strings.Contains(special, "%") || !strings.Contains(s, "%")) && (err != nil || read != s) {
 				t.Errorf("in a %s, %q became %q, which reads %q (%v)", place, s, quoted, read, err)
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What is special beside white space and what is not ASCII.
+// Special characters, beside white space and everything that is not ASCII.
 const (
 	InConfig = `"'\#$`
 	InMap    = ""

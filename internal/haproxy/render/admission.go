@@ -46,7 +46,7 @@ func admissionLines(in Input, listener *routing.Listener) []string {
 	lines = append(lines, fmt.Sprintf("tcp-request connection reject if { act_conn gt %d }", maxConnections(in)))
 	directive := "tcp-request connection "
 	if listener.ProxyProtocol {
-		// Who the client is, is not known before.
+		// The client is not known before.
 		directive = "tcp-request session "
 		if len(trusted) == 0 {
 			lines = append(lines, "tcp-request connection reject")

@@ -125,7 +125,7 @@ func longExpressions(list []*routing.Entry) []string {
 	return all
 }
 
-// What the names of conditions begin with, in facts and causes.
+// The beginnings of the names of conditions, in facts and causes.
 const (
 	onHeader = "h:"
 	onQuery  = "q:"

@@ -85,7 +85,7 @@ func (r *Renderer) replace(listeners *changedListeners) {
 		}
 	}
 	for at, before := range replaced {
-		// What both have is added before it is removed, and stays what it was.
+		// Parts that both have are added before they are removed, and so stay.
 		after := r.hosts[at]
 		if after != nil {
 			r.count(after, at, 1)

@@ -45,7 +45,7 @@ type Renderer struct {
 	hosts map[place]*fragment
 	// users are the places with rules for a Service port.
 	users map[routing.Backend]few.Counts[place]
-	// What follows is what the fragments add.
+	// The following fields are the sum of the fragments.
 	contents    tree.Counted[*ir.Content]
 	lists       tree.Counted[*ir.List]
 	backends    tree.Counted[*ir.Backend]

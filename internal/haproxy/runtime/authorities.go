@@ -13,7 +13,7 @@ func (w *Worker) AddAuthority(ctx context.Context, file string, pem []byte) erro
 	if !isWord(file) {
 		return fmt.Errorf("failed to add CA certificates: %q cannot be their file", file)
 	}
-	// One that was left behind halfway is begun anew.
+	// A file that was left behind halfway is begun anew.
 	if _, err := w.exchange(ctx, "abort ssl ca-file "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to add CA certificates: %w", err)
 	}

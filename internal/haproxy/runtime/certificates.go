@@ -231,7 +231,7 @@ func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte
 	set := padded("set ssl cert "+file+" <<\n", string(lines)) + "\n"
 	reply, err := w.exchange(ctx, set)
 	if other, ok := strings.CutPrefix(reply, unfinished); ok && err == nil {
-		// Whoever handed that over was killed: nobody else hands certificates over.
+		// The program that handed that over was killed: no other program hands certificates over.
 		other, _, _ = strings.Cut(other, "'")
 		if _, err = w.exchange(ctx, "abort ssl cert "+other+"\n"); err == nil {
 			reply, err = w.exchange(ctx, set)

@@ -96,7 +96,8 @@ func TestReplaceCertificate(t *testing.T) {
 	}
 }
 
-// What HAProxy refuses it names, and it goes on with what it had. Nothing is left of it.
+// HAProxy names the certificates that it refuses, and goes on with its earlier ones. Nothing is left of the refused
+// ones.
 func TestCheckCertificate(t *testing.T) {
 	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
 	good := authority.Issue(t, names)

@@ -116,7 +116,7 @@ func (m *Master) ObserveOldWorkers(ctx context.Context, now time.Time) ([]proxyc
 		if hung[worker.PID] = m.hung[worker.PID]; !hung[worker.PID] {
 			info, err := exchange(context.WithoutCancel(ctx), m.socket, fmt.Sprintf("@!%d show info\n", worker.PID))
 			hung[worker.PID] = errors.Is(err, context.DeadlineExceeded)
-			// One that ended just now has no connections.
+			// A worker that ended just now has no connections.
 			if err == nil {
 				worker.Sessions = number(parseFields(info)["CurrConns"])
 			}

@@ -133,7 +133,7 @@ func TestANamespaceWithoutARoleBindingIsNotTold(t *testing.T) {
 		t.Errorf("what is looked at later is %v", f.later)
 	}
 
-	// What agents have been told stays while its RoleBinding cannot be renewed.
+	// The GatewayAttachment stays while its RoleBinding cannot be renewed.
 	f.remove(roleBindings, "team", "web.shop-gateway")
 	f.settle()
 	f.expectAttached("team web")

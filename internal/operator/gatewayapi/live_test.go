@@ -82,7 +82,7 @@ func TestARouteWaitsForANewNamespace(t *testing.T) {
 	f.run(false)
 	f.expectRoute("Programmed=True Programmed")
 
-	// What was live stays so with a proxy that has just started.
+	// A live object stays live with a proxy that has just started.
 	f.without("referencegrants", "team")
 	f.settle()
 	f.expectRoute("Programmed=True Programmed")

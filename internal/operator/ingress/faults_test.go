@@ -44,7 +44,7 @@ func TestFaultyIngressKeepsItsHost(t *testing.T) {
 	if got := f.specs(); got["a/web-admin-test"] != guarded["a/web-admin-test"] || got["b/web-other-test"] == guarded["b/web-other-test"] {
 		t.Errorf("got %v, where it was %v", got, guarded)
 	}
-	// What the host needs stays, whatever becomes of its other Ingresses.
+	// The objects that the host needs stay, whatever becomes of its other Ingresses.
 	for range 2 {
 		if err := f.ingresses.GetStore().Delete(site); err != nil {
 			t.Fatal(err)

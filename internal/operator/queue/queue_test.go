@@ -41,7 +41,7 @@ func TestHighPriorityOvertakes(t *testing.T) {
 	queue.Add(named("c")) // as does this one
 	expect("c", "new", "a", "b", "d")
 
-	// What had priority once has none for that the next time.
+	// A name that had priority once does not keep it the next time.
 	queue.Add(named("a"))
 	queue.Add(named("c"))
 	expect("a", "c")

@@ -67,7 +67,7 @@ func keeper(mounted content, options Options) []*corev1ac.ContainerApplyConfigur
 	if !mounted.server {
 		return []*corev1ac.ContainerApplyConfiguration{container.WithResources(sidecarResources("1m", "8Mi", "128Mi"))}
 	}
-	// What it passes on counts as its memory, and takes what the Gateway takes.
+	// The files that it passes on count as its memory, which grows with the Gateway.
 	return []*corev1ac.ContainerApplyConfiguration{container.WithResources(sidecarResources("1m", "16Mi", "")).
 		WithArgs("-key-server="+options.KeyServer, "-key-server-token="+keyServerDir+"/token", "-key-server-ca="+keyServerDir+"/ca.crt",
 			"-logins-dir="+loginsDir, "-authorities-dir="+proxypod.AuthoritiesDir).

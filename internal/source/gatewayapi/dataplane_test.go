@@ -291,7 +291,7 @@ func TestFiltersOfConfigs(t *testing.T) { //nolint:funlen // one story
 		t.Errorf("got the listeners %+v, want tcp alone", plane.Listeners)
 	}
 
-	// What the filters name is not there.
+	// The Service that a filter names does not exist.
 	config.Spec.Filters[0].ExternalAuth.BackendRef.Name = "gone"
 	resolved := func() string {
 		status := gatewayapi.Translate(objects).Status(nil, allLive{}).Gateways[types.NamespacedName{Namespace: "team", Name: "gw"}]

@@ -249,7 +249,7 @@ func (w *world) specification() map[string]bool {
 	for _, route := range w.HTTPRoutes {
 		all = append(all, one{route, func() { w.decide(route, accepted, owned, isFree) }})
 	}
-	// What is at a ListenerSet waits for it, and takes nothing from anybody. The owner's sets take nothing either.
+	// A route at a ListenerSet waits for it, and takes nothing from anybody. The owner's sets take nothing either.
 	slices.SortStableFunc(all, func(a, b one) int {
 		rank := func(o one) string {
 			late := "0"

@@ -14,7 +14,7 @@ const (
 	isRelative   = "a new Location that begins with a slash stays so: nginx puts the scheme and the host before it"
 )
 
-// What a cookie's path may be, and the beginning of a URL.
+// The form of a cookie's path, and of the beginning of a URL.
 var (
 	isCookiePath   = regexp.MustCompile(`^/[!-:<-~]{0,999}$`).MatchString
 	isURLBeginning = regexp.MustCompile(`^[!-}][!-~]{0,999}$`).MatchString // with ~, nginx takes it for an expression

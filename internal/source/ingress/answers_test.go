@@ -125,7 +125,7 @@ func TestTrustedProxies(t *testing.T) {
 	if want := []string{"[http] 1 Service web", "[http] 0 redirect", "[ListenerSet] 0 Service web"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	// Nobody shows a certificate to the Gateway then.
+	// Clients then show no certificate to the Gateway.
 	for _, rule := range flatten(convertText(t, controller+withClients(""))) {
 		if slices.Contains(rule.parents, portHTTP) && rule.answer() == "Service guard" {
 			t.Errorf("path %s is open over HTTP", rule.path())

@@ -57,7 +57,7 @@ func (t Target) String() string {
 	return "all namespaces"
 }
 
-// What happens to the requests of an access rule that is lost.
+// The consequences for requests if an access rule is lost.
 const (
 	Answered   = "Its paths answer 503"
 	LetThrough = "Requests are let through"

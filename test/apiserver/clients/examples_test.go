@@ -142,7 +142,7 @@ func testDynamic(t *testing.T, e example) {
 	program := e.start(t)
 	applied := "dynamic/shop: 1 listeners, 1 routes, generation 2\n"
 	wantLines(t, program, "applied "+applied)
-	// What an informer lists may be a little older than what was written, and then the change follows.
+	// An informer may list objects that are a little older than the last write, and then the change follows.
 	wantAnyLine(t, program, "found "+applied, "changed "+applied)
 	e.edit(t, "shop")
 	wantLines(t, program, "changed dynamic/shop: 1 listeners, 1 routes, generation 3\n")

@@ -180,7 +180,7 @@ func (s *routesSite) watchSubjects(t *testing.T) func() []rbacv1.Subject {
 	watching, err := server.Kube.RbacV1().RoleBindings(s.team).Watch(t.Context(), options)
 	must(t, err)
 	return func() []rbacv1.Subject {
-		// All that happened before this one is made has been seen when it is seen.
+		// When this object is seen, everything that happened before it is made has been seen.
 		last := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "last"}}
 		last.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "none"}
 		_, err := server.Kube.RbacV1().RoleBindings(s.team).Create(t.Context(), last, metav1.CreateOptions{})

@@ -15,7 +15,7 @@ const (
 	connections = `tcp(\.[0-9A-Za-z]{22})?`
 )
 
-// What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
+// The words that may begin a line of haproxy.cfg. Whatever a Gateway holds, no line begins with anything else.
 var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|requests of programs|copies of requests|questions about requests|questions to gateway-waf|large bodies|counted bodies|answers in place of errors|addresses in answers|bodies of requests|claims of tokens))?|listen (mirrors|auth|overrides|passage) from common|` +
 		`defaults (common|tcp|(routing|backends) from common|` + requests + ` from backends|` + connections + ` from tcp)|` +

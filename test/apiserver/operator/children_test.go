@@ -324,7 +324,7 @@ func TestDrift(t *testing.T) {
 	} {
 		name := getChild(t, namespace, "drift", kind).GetName()
 		client := server.Dynamic.Resource(childKinds[kind]).Namespace(namespace)
-		// What others add stays; what is the operator's is repaired.
+		// Additions of others stay; the operator's own fields are repaired.
 		for _, p := range []string{`{"metadata": {"labels": {"team": "edge"}}}`, change.patch} {
 			if _, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(p), metav1.PatchOptions{FieldManager: "someone"}); err != nil {
 				t.Fatalf("%s: %v", kind, err)

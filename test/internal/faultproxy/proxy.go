@@ -78,7 +78,7 @@ func Start(t *testing.T, target *rest.Config) *Proxy {
 		Transport:     transport,
 		FlushInterval: -1,
 		ErrorLog:      quiet,
-		// What the API server did not answer, nobody did.
+		// If the API server did not answer, nobody did.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.server = &http.Server{Handler: p, ErrorLog: quiet, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}

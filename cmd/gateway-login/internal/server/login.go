@@ -125,7 +125,7 @@ func (t *tries) add(begun state, now time.Time) bool {
 	if len(t.all) >= maxRenewals {
 		maps.DeleteFunc(t.all, func(_ string, one *try) bool { return !now.Before(one.until) })
 	}
-	// Who fills it has begun more logins than this would let them try again.
+	// A client that fills it has begun more logins than this would let it try again.
 	if len(t.all) >= maxRenewals || t.all == nil {
 		t.all = map[string]*try{}
 	}

@@ -209,7 +209,7 @@ func (s *Site) translate() {
 	if s.model != nil {
 		s.model.Problems = append(s.model.Problems, result.Reported(s.Gateway)...)
 	}
-	// Others may send traffic to a Service that is there.
+	// Other Gateways may send traffic to a Service that exists.
 	for _, target := range result.IdleTargets() {
 		if target.Missing {
 			s.Ignored = append(s.Ignored, target.Message)

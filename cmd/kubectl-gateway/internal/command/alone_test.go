@@ -37,7 +37,7 @@ func TestRoutesAlone(t *testing.T) {
 	clitest.Run(t, alone, "render", "--check", "-f", "-", "-n", "team").Want(t, 0, note)
 	clitest.Run(t, alone, "explain", "-f", "-", "https://shop.example.com/", "--client-address", "192.0.2.1").Want(t, 3, note,
 		"route     team/web rules[0]", "answer    403: ClientAddress: ")
-	// What is wrong with them is said as ever.
+	// Their problems are reported as ever.
 	clitest.Run(t, strings.Replace(alone, "kind: RouteFilter, name: office", "kind: RouteFilter, name: ofice", 1), "render", "--check", "-f", "-").Want(t, 3,
 		"warning: standard input:8: infra/shop: HTTPRoute team/web: rules[0].filters[0]: there is no RouteFilter team/ofice: create it or change the reference: do you mean office?\n")
 	clitest.Run(t, strings.Replace(alone, "10.0.0.0/8", "10.0.0.0", 1), "render", "--check", "-f", "-").Want(t, 1, "error: standard input:14: RouteFilter team/office: ")

@@ -54,7 +54,7 @@ func (b *board) view() *view {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Since(b.asked) > fresh {
-		// Who asked may go away: others wait for it, too.
+		// The client that asked may go away: others wait for the answer, too.
 		ctx, cancel := context.WithTimeout(context.Background(), observeTimeout)
 		defer cancel()
 		seen, err := b.read(ctx)

@@ -49,7 +49,7 @@ func run(ctx context.Context, options *cli.Options, all bool, port uint16) error
 		namespace, scope = metav1.NamespaceAll, "all namespaces"
 	}
 	read := func(ctx context.Context) (*snapshot, error) { return observe(ctx, clients, namespace) }
-	// What is wrong with the cluster or the credentials is said here, rather than on a page.
+	// Problems of the cluster or the credentials are reported here, rather than on a page.
 	first, err := read(ctx)
 	if err != nil {
 		return err

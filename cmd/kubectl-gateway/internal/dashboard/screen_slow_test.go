@@ -34,7 +34,7 @@ func chromium(t *testing.T, url string, arguments ...string) string {
 	if err != nil {
 		t.Fatalf("Chromium fails: %v\n%s", err, problems.String())
 	}
-	// What the page logs, as for a breach of its Content-Security-Policy, is there with --enable-logging=stderr.
+	// With --enable-logging=stderr, the page's log is there, such as a breach of its Content-Security-Policy.
 	for line := range strings.Lines(problems.String()) {
 		if strings.Contains(line, "CONSOLE") {
 			t.Errorf("the page logs: %s", line)

@@ -66,7 +66,7 @@ func explain(site *cli.Site, table routing.Table, refused []model.Problem, r req
 	}
 	e.Listener = &Listener{listener.Called(), listener.Port, listener.Protocol, listener.Hostname}
 	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
-		// Of what goes through them, the proxies see the server name at most.
+		// The proxies see at most the server name of such connections.
 		r.Request = routing.Request{Port: r.Port, Host: host, Path: "/"}
 	} else {
 		r.forward(listener, isTrusted(table))

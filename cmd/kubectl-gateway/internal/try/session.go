@@ -266,7 +266,7 @@ func (s *session) start(ctx context.Context) error {
 
 // startProxy starts HAProxy once the agent wrote its configuration, and returns when the Gateway is live.
 func (s *session) startProxy(ctx context.Context) error {
-	// What runs on has ctx itself.
+	// Programs that go on running have ctx itself.
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	config := filepath.Join(s.paths.ConfigDir, ir.ConfigFile)
