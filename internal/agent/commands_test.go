@@ -89,7 +89,7 @@ func TestCommandsThatFailEndInAReload(t *testing.T) {
 	r.expectBody("/", "three")
 }
 
-// newSlowEndpoint answers /slow when it is told to; entered is closed when the request is there.
+// newSlowEndpoint answers /slow when release is closed; entered is closed when the request is there.
 func newSlowEndpoint(t *testing.T) (e *endpoint, entered, release chan struct{}) {
 	t.Helper()
 	entered, release = make(chan struct{}), make(chan struct{})
@@ -126,8 +126,8 @@ func (r *rig) getSlow(entered chan struct{}) chan error {
 	return answered
 }
 
-// HAProxy counts loads that it refused against the worker that goes on, and at its limit (mworker-max-reloads, 50 in
-// 3.4 if nothing is said) ends that worker, requests and all, at the next load that succeeds.
+// HAProxy counts loads that it refused against the worker that goes on, and at its limit (mworker-max-reloads, by
+// default 50 in 3.4) ends that worker, requests and all, at the next load that succeeds.
 func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)

@@ -1,9 +1,9 @@
 // Package agent is the loop that runs beside HAProxy in a proxy pod. It makes HAProxy serve one Gateway and the
 // endpoints of its Services, and reports the live version.
 //
-// In: objects and endpoints from a Source (source.go; watch.go has that of an API server), certificates without their
-// keys, and the state of the running HAProxy. Out: files, commands on HAProxy's sockets, this pod's GatewayProxy, and
-// health and metrics over HTTP.
+// In: objects and endpoints from a Source (source.go; watch.go has the API server's), certificates without their keys,
+// and the state of the running HAProxy. Out: files, commands on HAProxy's sockets, this pod's GatewayProxy, and health
+// and metrics over HTTP.
 //
 // One goroutine, the loop, owns everything about HAProxy. A pass of it
 //

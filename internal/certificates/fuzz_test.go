@@ -22,8 +22,7 @@ func glued(files ...[]byte) []byte {
 	return bytes.Join(files, nil)
 }
 
-// FuzzJoin: whatever is said of any two files is said in one line that names the Secret once; and the agent gets
-// certificates alone.
+// FuzzJoin: the problem of any two files is one line that names the Secret once, and the agent gets only certificates.
 func FuzzJoin(f *testing.F) {
 	one, unknown := certtest.Fixed(), certtest.Refused()
 	f.Add(one.Certificate, one.Key)

@@ -270,8 +270,8 @@ func TestReplay(t *testing.T) {
 	f.watch(token, nil).expectRefused(http.StatusUnauthorized)
 }
 
-// TestUnknownIsNotNone: before all is known, and while tokens cannot be checked, nothing is said about objects. Streams
-// go on.
+// TestUnknownIsNotNone: before all objects are known, and while tokens cannot be checked, the server reports no object
+// as missing. Streams go on.
 func TestUnknownIsNotNone(t *testing.T) {
 	f := start(t, shop)
 	missing := "the API server has not listed secrets"

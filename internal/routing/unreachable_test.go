@@ -131,8 +131,8 @@ func TestUnreachable(t *testing.T) { //nolint:funlen // a flat table
 	}
 }
 
-// TestUnreachableAgrees: in random tables, no request gets to a rule that is said to get none. Without expressions,
-// each other rule gets one.
+// TestUnreachableAgrees: in random tables, no request gets to a rule that Unreachable names. Without expressions, each
+// other rule gets one.
 func TestUnreachableAgrees(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)

@@ -29,7 +29,7 @@ func newClient() client {
 	return client{
 		http: &http.Client{
 			Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
-			// A collector is where it is said to be. Redirects would let it send spans elsewhere.
+			// The client stays with the configured collector. Redirects would let it send spans elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		backoff: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5},

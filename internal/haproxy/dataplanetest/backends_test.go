@@ -138,8 +138,8 @@ func TestLongTimeouts(t *testing.T) {
 	}
 }
 
-// TestOpenRequestsLast: a request that the client has not ended lasts as long as its rule allows, even if nothing is
-// said for longer than clients may be silent otherwise. That is a minute, which is cut short here.
+// TestOpenRequestsLast: a request that the client has not ended lasts as long as its rule allows, even if both sides
+// are silent for longer than clients may otherwise be. That is a minute, which is cut short here.
 func TestOpenRequestsLast(t *testing.T) {
 	t.Parallel()
 	talkative := func(w http.ResponseWriter, _ *http.Request) {

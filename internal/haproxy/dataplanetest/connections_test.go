@@ -93,7 +93,7 @@ func startConnections(t *testing.T) (*gateway, *certtest.Authority) {
 			"vault":    startEcho(t, "vault", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "vault.example.com")}}),
 			"internal": startEcho(t, "internal", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "a.b.internal.example.com")}}),
 		} {
-			// Whatever a port is said to speak: nobody looks into connections.
+			// The appProtocol of a port makes no difference: nobody looks into connections.
 			protocol := map[string]string{"db": "postgresql", "vault": "https", "internal": "kubernetes.io/h2c"}[name]
 			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, AppProtocol: protocol, Servers: []ir.Server{server}}
 		}
@@ -151,7 +151,7 @@ func TestTCP(t *testing.T) {
 	if err != nil || strings.Join(got, " ") != "db hello" {
 		t.Errorf("got %q: %v", got, err)
 	}
-	// Nothing is said of what is spoken within TLS: an endpoint may refuse what it does not speak.
+	// HAProxy offers no protocol within TLS: an endpoint may refuse a protocol that it does not speak.
 	if got, err := talk(t, dial(t, g.ports[5435]), "hello", 2); err != nil || strings.Join(got, " ") != "secure hello" {
 		t.Errorf("over TLS: got %q: %v", got, err)
 	}

@@ -134,7 +134,7 @@ func (l *listener) takes(kind string) bool {
 	return slices.ContainsFunc(l.kinds, func(of gatewayv1.RouteGroupKind) bool { return string(of.Kind) == kind })
 }
 
-// names lists what is said of listeners.
+// names lists the results of a function for listeners.
 func names(listeners []*listener, of func(*listener) string) string {
 	all := make([]string, len(listeners))
 	for i, l := range listeners {

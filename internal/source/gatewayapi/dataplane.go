@@ -118,8 +118,8 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	p.own.Service, p.own.Pods = or(spec.Service, p.own.Service), or(spec.Pods, p.own.Pods)
 }
 
-// mergeFilters replaces the filters, and the limit of bodies, that a GatewayConfig sets. Whether one only says what it
-// would refuse, and whether it is mandatory, is said beside it.
+// mergeFilters replaces the filters, and the limit of bodies, that a GatewayConfig sets. Their shadow and mandatory
+// are replaced with them.
 func mergeFilters(config *appv1.GatewayConfig, before source.Filters) source.Filters {
 	spec, merged := &config.Spec, before
 	filters, most := before, before

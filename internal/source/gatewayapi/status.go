@@ -20,7 +20,7 @@ type Status struct {
 	// Gateways have a class of ours, and ListenerSets name one of them.
 	Gateways     map[types.NamespacedName]gatewayv1.GatewayStatus
 	ListenerSets map[types.NamespacedName]gatewayv1.ListenerSetStatus
-	// Routes name a parent of ours: no others are in what is said of them.
+	// Routes have an entry for each parent of ours, and no others.
 	Routes map[Object][]gatewayv1.RouteParentStatus
 	// Policies are for Service ports that a Gateway of ours sends requests to.
 	Policies map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus
@@ -46,7 +46,8 @@ func (r *Result) Status(problems []model.Problem, live Live) Status {
 	return r.StatusOf(all, func(_ Parent, route Object) []model.Problem { return byRoute[route] }, live)
 }
 
-// ProblemsByRoute sorts the problems of compiling a model by their routes. Those of the model itself are said already.
+// ProblemsByRoute sorts the problems of compiling a model by their routes. It leaves out the problems of the model
+// itself, which were reported before.
 func ProblemsByRoute(problems, ofModel []model.Problem) map[Object][]model.Problem {
 	known := map[model.Problem]bool{}
 	for _, problem := range ofModel {

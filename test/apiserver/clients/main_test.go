@@ -90,7 +90,7 @@ func (e example) run(t *testing.T, code int, args ...string) string {
 	return program.Output()
 }
 
-// testNoCluster: what keeps the program from working is said in one line.
+// testNoCluster: the program reports in one line why it cannot work.
 func (e example) testNoCluster(t *testing.T) {
 	for args, want := range map[string]string{
 		testenv.WriteKubeconfig(t, "https://127.0.0.1:1", nil, "none"): "connect: connection refused",

@@ -267,7 +267,7 @@ func setListenerSet(object *gatewayv1.ListenerSet, wanted gatewayv1.ListenerSetS
 	}
 }
 
-// setParents replaces what is said of a route at parents of ours.
+// setParents replaces the status of a route at parents of ours.
 func setParents(kind string, object client.Object, routeStatus *gatewayv1.RouteStatus, status gatewayapi.Status) {
 	before := routeStatus.DeepCopy()
 	parents := []gatewayv1.RouteParentStatus{}

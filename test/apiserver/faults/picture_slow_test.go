@@ -181,7 +181,7 @@ func legend(format string, labels map[string]string) string {
 
 var colors = []string{"#56a64b", "#f2cc0c", "#3274d9", "#ff780a", "#e02f44", "#a352cc", "#8ab8ff", "#b877d9", "#806eb7", "#3f6833"}
 
-// scale places points, and what is said at the axes, in a picture of 380 by 130.
+// scale places points, and the labels of the axes, in a picture of 380 by 130.
 func (p *panel) scale(end time.Time) {
 	top := 0.
 	for _, s := range p.Series {

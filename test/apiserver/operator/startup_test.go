@@ -21,7 +21,7 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestCannotStart: what keeps the operator from working is said in one line that names the remedy; the exit code is 1.
+// TestCannotStart: the operator reports in one line why it cannot work, with the remedy; the exit code is 1.
 func TestCannotStart(t *testing.T) {
 	t.Parallel()
 	ensureNamespace(t, "startup")

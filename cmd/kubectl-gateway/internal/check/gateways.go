@@ -27,7 +27,7 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 	list, err := clients.Gateways.AppV1().Gateways(namespace).List(ctx, metav1.ListOptions{})
 	switch {
 	case cli.IsUnknownKind(err):
-		return nil, nil // the CRD is said to be missing already
+		return nil, nil // the missing CRD was reported before
 	case apierrors.IsForbidden(err):
 		return []Finding{{
 			Level: Wrong, About: "Gateways", Says: "you may not list them in " + where(namespace), Do: "Ask for that permission, or name a namespace with -n.",

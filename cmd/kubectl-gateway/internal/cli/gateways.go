@@ -180,7 +180,7 @@ func tellApart(sites []*Site) (names, how string) {
 }
 
 // Objects returns the objects of files, as kubectl apply would leave them, and the namespace of those that name none.
-// Of an object that is there several times the last counts, which is said. The error names each object of an unknown
+// If an object is there several times, the last one counts, with a warning. The error names each object of an unknown
 // kind.
 func (o *Options) Objects(files Files) (documents []Document, namespace string, err error) {
 	documents, replaced, namespace, err := o.objects(files)

@@ -96,7 +96,7 @@ func attach(t *testing.T, gateway *appv1.Gateway, namespace string, resources ..
 	}
 }
 
-// TestAttached: the routes of other namespaces that belong to a Gateway are part of what is said of it.
+// TestAttached: commands about a Gateway show its routes of other namespaces, too.
 func TestAttached(t *testing.T) {
 	namespace, team := newNamespace(t, "attached"), newNamespace(t, "attached-team")
 	shop := strings.Replace(gateway("shop", "  routes: [{name: own, rules: [{matches: [{path: {value: /own}}], backendRefs: [{name: own, port: 80}]}]}]\n"),
@@ -231,7 +231,7 @@ spec:
 	clitest.Run(t, with+configured, diff...).Want(t, 3, "1234", "77")
 }
 
-// TestWhatProxiesReport: what the operator says of a route, by the reports of proxies, is said of its Gateway.
+// TestWhatProxiesReport: problems that a route's status has from the reports of proxies are shown at its Gateway.
 func TestWhatProxiesReport(t *testing.T) {
 	namespace := newNamespace(t, "reported")
 	in := func(args ...string) []string { return append(args, "-n", namespace) }

@@ -49,7 +49,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListUsage: what is wrong is said, and a namespace without Gateways is no error.
+// TestListUsage: list reports wrong usage, and a namespace without Gateways is no error.
 func TestListUsage(t *testing.T) {
 	namespace := newNamespace(t, "list-usage")
 	in := func(args ...string) []string { return append(args, "-n", namespace) }

@@ -187,7 +187,7 @@ var fileCommands = [][]string{
 	{"render", "-f", "-", "--check"}, {"explain", "-f", "-", "http://a.test/"}, {"try", "-f", "-", "--once"}, {"convert", "-f", "-"},
 }
 
-// TestLastCounts: of an object that files have twice, the last one counts, as with kubectl apply. That is said.
+// TestLastCounts: if files have an object twice, the last one counts, as with kubectl apply, and there is a warning.
 func TestLastCounts(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	route := "  routes: [{name: r, rules: [{backendRefs: [{name: %s, port: 80}]}]}]\n"

@@ -21,7 +21,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// maxRules is how many rules a request is said to be for, where nobody knows which.
+// maxRules is how many rules are shown for a request that several may have taken.
 const maxRules = 3
 
 // underWay is a request that has no full answer yet.

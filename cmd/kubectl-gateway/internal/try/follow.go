@@ -110,7 +110,7 @@ type file struct {
 
 func fingerprint(files cli.Files) map[string]file {
 	found := map[string]file{}
-	paths, _ := files.List() // what is wrong with a path is said when the files are read
+	paths, _ := files.List() // reading the files reports problems of a path
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil {
 			found[path] = file{info.ModTime(), info.Size()}

@@ -116,7 +116,7 @@ func (s *session) startHelper(ctx context.Context, h helper, program string, arg
 type helperLog struct {
 	name string
 	to   *accessLog
-	// last is what was said last, at the end of the program too.
+	// last is the last line that was printed, at the end of the program too.
 	last string
 }
 

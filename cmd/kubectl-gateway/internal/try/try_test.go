@@ -317,7 +317,8 @@ func TestWrongKey(t *testing.T) {
 	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:"+plain+"/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
 }
 
-// TestAbsentPrograms: it is said why the answer is 503, and no Service's, where a program of proxy pods would be asked.
+// TestAbsentPrograms: if a program of proxy pods is missing, try explains why the answer is 503 and comes from no
+// Service.
 func TestAbsentPrograms(t *testing.T) {
 	t.Parallel()
 	const (

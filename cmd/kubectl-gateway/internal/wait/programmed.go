@@ -113,8 +113,8 @@ func appendNew(all []string, text string) []string {
 	return append(all, text)
 }
 
-// problemOf returns whether conditions say that the generation is programmed, and why they do not. What is refused for
-// another reason is said with it.
+// problemOf returns whether the generation is programmed by conditions, and why not. It adds the reason of parts that
+// are refused.
 func problemOf(conditions []metav1.Condition, generation int64) (metav1.ConditionStatus, string) {
 	programmed := meta.FindStatusCondition(conditions, appv1.ConditionProgrammed)
 	if programmed != nil && programmed.Status == metav1.ConditionTrue && programmed.ObservedGeneration == generation {
