@@ -72,9 +72,9 @@ func questionRules(env Env, name string, answers ...string) []string {
 const cannotDecide = "authorization is temporarily unavailable"
 
 // askRules ask about the requests that meet a condition. Only the program lets a request pass. The client's own values
-// of headers that come back are removed either way. The answer to one question says nothing about the next. If the
-// program denies the request, the client gets its answer. Otherwise nobody could decide, and the request is refused. In
-// shadow, one that is refused already is not asked about.
+// of headers that come back are removed either way. The answer to one question does not count for the next. If the
+// program denies the request, the client gets its answer. Without an answer, the request is refused. In shadow, the
+// program is not asked about a request that is refused already.
 func askRules(env Env, condition string, answers ...string) []string {
 	asked := " if " + condition
 	rules := []string{"http-request unset-var(txn.authorized)" + asked}

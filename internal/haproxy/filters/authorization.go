@@ -115,8 +115,9 @@ func checkAuthorization(rule *routing.Rule) string {
 	return ""
 }
 
-// readClaims add the claims of a token or session to txn.authz_claims. A claim that is there, and is neither null nor
-// an empty list, is unread if it is not a text or a list of texts. So are all claims where neither is valid.
+// readClaims add the claims of a token or session to txn.authz_claims. A claim that is neither missing, null nor an
+// empty list is unread if it is not a text or a list of texts. Without a valid token or session, all claims are
+// unread.
 func readClaims(env Env) []string {
 	claims := map[string]bool{}
 	for _, rule := range env.Rules {
@@ -144,7 +145,7 @@ const (
 )
 
 // authorizationExpression returns the expression for the requests that meet a rule, after the name of the list. A rule
-// that denies also is for what is not known, and for methods in another case, which some backends take for the same.
+// that denies also matches unknown values, and methods in another case, which some backends take for the same.
 func authorizationExpression(rule *model.AuthorizationRule, claims []string) string {
 	var b strings.Builder
 	b.WriteString(`\n`)
@@ -197,8 +198,8 @@ func quoteAll(texts []string) []string {
 	return quoted
 }
 
-// pathExpression returns the expression for a path and what is below it. What is denied is so with parameters, too,
-// which some backends drop, and then join the slashes before and after.
+// pathExpression returns the expression for a path and the paths below it. A denied path is denied with parameters,
+// too: some backends drop these, and then join the slashes before and after.
 func pathExpression(path string, allow bool) string {
 	canonical, _ := routing.CanonicalPath(path)
 	before, parameters := `(?:\x2F;[^\x2F\n]*+)*?`, `(?:;[^\x2F\n]*+)?+`

@@ -37,15 +37,16 @@ const bodyBackend = "bodies"
 // request of a section, so only the section for such requests has it: see package render. So this guard decides last
 // about them. A body that goes to a deciding Service is not counted: auth waits for it.
 //
-// What tells a whole body, the end of a message, is among HAProxy's fetches for developers, which may change. Without
-// it, HAProxy does not start.
+// The fetch for the end of a message, which shows that a body is whole, is one of HAProxy's for developers, and may
+// change. Without it, HAProxy does not start.
 //
-// With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
-// req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
+// With HTTP/2, HAProxy knows of a body of unknown length only when it comes, and HAProxy 3.4 only of the part that has
+// come: req.body_size is 0 before. The guard does not wait for a body whose client may wait for the answer. Data after
+// an upgrade is no body.
 //
-// In shadow, nothing is waited for: a slow client would get 408. So a request over HTTP/2 without a length is counted
-// unless its method is GET or HEAD. Beyond what is counted at a time, a request goes on, and nobody could decide. So
-// does one that the program did not get. Unless both of them refuse, what auth waits for is counted, too.
+// In shadow, the guard does not wait: a slow client would get 408. So a request over HTTP/2 without a length is
+// counted unless its method is GET or HEAD. If too many are counted at a time, or the program did not get it, a
+// request goes on without a decision. Unless both guards refuse, a body that auth waits for is counted, too.
 var body = filter{
 	guard: bodyGuard, param: "max-body", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.MaxBody != nil },

@@ -40,7 +40,7 @@ var client = filter{
 func init() {
 	client.isUsed = needsClient
 	client.encode = func(_ Input, p *params) { p.set("client", "1") }
-	// Who is not known gets no further, unless nobody but guards in shadow wants to know.
+	// An unknown client gets no further, unless only guards in shadow need it.
 	client.inShadow = func(rule *routing.Rule) bool {
 		return needsClient(rule) && !slices.ContainsFunc(order, func(f *filter) bool {
 			return f.needsClient != nil && f.needsClient(rule) && !f.isShadow(rule)

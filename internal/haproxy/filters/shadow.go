@@ -7,14 +7,14 @@ import (
 	"gateway/internal/routing"
 )
 
-// A guard in shadow decides as usual, but what it would have refused goes on. The parameter "PARAM.shadow" of a rule
-// says so, of which txn.shadowing tells while the guard decides. All guards refuse by Env.refuse, which notes the first
-// status that a request would have got, in txn.would, in place of the answer. At the end of the guard, that is counted,
-// and added to txn.shadow for the access log: {"GUARD":STATUS,...}. If no rule has a guard in shadow, there is nothing
-// of that in haproxy.cfg.
+// A guard in shadow decides as usual, but a request that it would refuse goes on. The parameter "PARAM.shadow" of a
+// rule switches that on, and txn.shadowing is set while the guard decides. All guards refuse by Env.refuse, which
+// notes the first status that a request would have got, in txn.would, in place of the answer. At the end of the guard,
+// that is counted, and added to txn.shadow for the access log: {"GUARD":STATUS,...}. If no rule has a guard in shadow,
+// haproxy.cfg has none of these lines.
 //
-// A request that is let through has to be for the backend what it would be without the guard: nothing may say that it
-// passed. The guards see to that themselves, by isRefused.
+// A request that is let through must reach the backend as without the guard: nothing may show that it passed. The
+// guards ensure that themselves, by isRefused.
 
 const (
 	shadowSuffix = ".shadow"

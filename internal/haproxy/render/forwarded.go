@@ -4,11 +4,11 @@ import "gateway/internal/routing"
 
 // oddLines remove headers, see routing.RemovedHeaders.
 //
-// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Over HTTP/2, what asks for
-// an upgrade is a CONNECT that HAProxy makes GET of, with the length that the client says: backends would take for a
-// body what nothing has waited for. Nobody here sets Client-Cert-Chain, but backends may take it for what belongs to
-// Client-Cert (RFC 9440, section 2.4). What Connection names, a proxy behind this one would remove: headers that were
-// set here among them.
+// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Over HTTP/2, an upgrade is
+// a CONNECT, which HAProxy turns into GET with the client's content-length: backends would read data as a body that no
+// filter has waited for. The proxy does not set Client-Cert-Chain, but backends may take it as a part of Client-Cert
+// (RFC 9440, section 2.4). A proxy behind this one would remove the headers that Connection names, even headers that
+// were set here.
 var oddLines = []string{
 	`http-request deny deny_status 400 if ` + isOdd + ` { req.ver 2.0 3.0 } { req.fhdr_cnt(upgrade) gt 0 } { req.fhdr_cnt(content-length) gt 0 }`,
 	`http-request del-header upgrade if ` + isOdd + ` { req.hdr(upgrade) -i -m sub h2c }`,

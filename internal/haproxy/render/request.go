@@ -169,9 +169,9 @@ func (r *Renderer) splitLines(directive string) []string {
 	}
 }
 
-// tlsLines answer requests over connections that were made for another listener: their certificate, and what was asked
-// of the client, may not be what the request's listener wants. A connection whose name has got to the listener of the
-// request since is closed: over HTTP/2, a client would use it on and on, and many do not know 421.
+// tlsLines answer requests over connections that were made for another listener: the request's listener may have
+// another certificate, or other demands on the client. If the server name of the connection now leads to the listener
+// of the request, the connection is closed: over HTTP/2, a client would go on using it, and many do not know 421.
 func tlsLines(in Input) []string {
 	const isOther = " if { ssl_fc } { var(txn.listener) -m found } !{ var(sess.listener),strcmp(txn.listener) eq 0 }"
 	misdirected := returnText(in, 421, "this connection was made for another host")
@@ -201,11 +201,11 @@ func requestIDLines(table routing.Table, isTrusting bool) []string {
 	return append(lines, "http-request set-header X-Request-Id %[var(txn.id)]", "http-request set-var(txn.agent) req.fhdr(user-agent),bytes(0,256)")
 }
 
-// sessionLines keep what is the same for all requests of a connection: HAProxy would make a text of the client's
-// address anew for each use of it. The converter of texts, which changes nothing here, makes it one. sess.forwarded is
-// what Forwarded begins with, which ends in the host (RFC 7239).
+// sessionLines keep values that are the same for all requests of a connection: HAProxy would otherwise make a text of
+// the client's address for each use. The converter makes the text, and changes nothing else. sess.forwarded is the
+// beginning of Forwarded, which ends in the host (RFC 7239).
 //
-// sess.trusted says that the client is a trusted proxy. Its forwarding headers are kept, and nobody else's are.
+// sess.trusted is set if the client is a trusted proxy. Only a trusted proxy's forwarding headers are kept.
 func sessionLines(in Input, isTLS bool) []string {
 	scheme := "http"
 	if isTLS {

@@ -54,8 +54,8 @@ type Tokens struct {
 	AccessEnd time.Time
 }
 
-// LogoutURL returns where a user logs out, who comes back to another URL then. The ID token says who it is; "": nobody
-// does.
+// LogoutURL returns the URL where a user logs out. The user then comes back to the URL back. idToken identifies the
+// user; "": it is unknown.
 func (p *Provider) LogoutURL(client, idToken, back string) string {
 	to, err := url.Parse(p.EndSession)
 	if err != nil {

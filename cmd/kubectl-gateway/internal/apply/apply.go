@@ -209,7 +209,7 @@ func (c *command) apply(ctx context.Context, items []*item) error {
 		if ctx.Err() != nil {
 			return c.interrupted(fmt.Errorf("interrupted before %s: %d of %d objects are applied", i, c.applied, c.all))
 		}
-		// An interrupt lets the request end: else nobody would know what it did.
+		// An interrupt lets the request end: else its result would be unknown.
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		var err error
 		if !i.isShared {

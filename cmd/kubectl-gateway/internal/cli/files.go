@@ -305,7 +305,7 @@ func (c *contents) parents() map[gatewayapi.Parent]bool {
 }
 
 // closeRefused closes the Gateways that the operator makes no proxies for, such as one whose GatewayConfig is missing:
-// nobody knows then what filters its listeners have. Why is among the problems.
+// the filters of its listeners are unknown then. The reason is among the problems.
 func closeRefused(result *gatewayapi.Result) {
 	for _, plane := range result.DataPlanes() {
 		if plane.Spec == nil {

@@ -250,8 +250,8 @@ func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 	return &edited, c.readConfigMaps(ctx, &edited)
 }
 
-// Against returns what a Gateway of the cluster would be with what files have, as far as the user may read the cluster.
-// What nobody may read is assumed, which is noted.
+// Against returns what a Gateway of the cluster would be with what files have, as far as the user may read the
+// cluster. Objects that the user may not read are assumed, with a note.
 func (o *Options) Against(ctx context.Context, file *Site) (*Site, error) {
 	clients, _, err := o.Connect()
 	if err != nil {

@@ -170,7 +170,7 @@ func newGatewayView(gateway *appv1.Gateway, seen *snapshot, meter *meter) gatewa
 	return g
 }
 
-// addUnreachable tells that proxies could not be asked: then nobody knows that all is well.
+// addUnreachable shows that proxies could not be asked: it is unknown then whether all is well.
 func (g *gatewayView) addUnreachable(proxies []proxy) {
 	var failures []string
 	for i := range proxies {

@@ -80,7 +80,7 @@ func steps(rule *routing.Rule, r request) []string {
 	return all
 }
 
-// given returns what a request has that nobody checks here, by the filter that would.
+// given returns the credentials of a request that are not checked here, by the filter that would check them.
 func given(rule *routing.Rule, r request) map[string]string {
 	all := map[string]string{}
 	if rule.BasicAuth != nil && authorizes(r, "Basic") {
