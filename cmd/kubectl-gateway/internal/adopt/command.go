@@ -42,7 +42,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 			return run(cmd.Context(), options, args[0], dryRun)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be done")
 	return cmd
 }
 

@@ -16,13 +16,13 @@ import (
 const long = `Apply objects of any kind by server-side apply: all of them, or, if one is wrong, none.
 
 Everything is checked first: the syntax of all files, that the API server knows the kinds, and a dry run of each object,
-with unknown fields and conflicts refused. Only when all pass is anything applied. Objects whose Namespace is created by
-the same call can be checked only after that: they are, before anything else is applied. A field that somebody else owns
+with unknown fields and conflicts refused. Nothing is applied unless all pass. Objects whose Namespace is created by
+the same call are checked after that, before anything else is applied. A field that somebody else owns
 is no conflict if it has the same value already.
 
-If it is interrupted, the object at hand is finished, and what was applied is said; the same command goes on (exit code
+If it is interrupted, it finishes the object at hand and prints what was applied; the same command goes on (exit code
 4). With --wait, it waits until every proxy runs the applied Gateways, ListenerSets, routes and BackendPolicies; the
-answer no (3) is that they did not in time.`
+exit code is 3 if they did not in time.`
 
 const examples = `  kubectl gateway apply -f shop.yaml --wait
   kubectl gateway apply -f site/ -R --dry-run`
@@ -50,7 +50,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with objects, - for standard input")
-	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only print what would be done")
 	cmd.Flags().BoolVar(&c.force, "force-conflicts", false, "take over fields that others own")
 	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until every proxy runs the applied Gateways and routes")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait")

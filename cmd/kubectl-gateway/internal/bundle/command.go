@@ -21,10 +21,10 @@ const long = `Write an archive for a bug report: versions, what "check" finds, t
 and events, HAProxy's files, and the last lines of the logs of proxies and operators.
 
 It reads no Secrets. Values of headers, parameters, variables and annotations whose names look like secrets are replaced by
-REDACTED, also in logs, and so are private keys, tokens, passwords in URLs, and logged request headers. It has names, addresses of clients, and the
+REDACTED, also in logs, and so are private keys, tokens, passwords in URLs, and logged request headers. The archive has names, addresses of clients, and the
 paths of requests: look through it before you publish it.
 
-Exit codes: 3 if a part could not be read, such as what you may not read.`
+Exit codes: 3 if a part could not be read, such as objects that you may not read.`
 
 type command struct {
 	*cli.Options

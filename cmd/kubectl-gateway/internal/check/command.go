@@ -11,9 +11,9 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Check whether the cluster is ready for Gateways, and the Gateways of a namespace: what is wrong, and what to do about it.
+const long = `Check whether the cluster is ready for Gateways, and the Gateways of a namespace. It shows each problem with its remedy.
 
-It looks at the version of the API server, the CRDs (compared with those of this plugin), the operator, what you may do, and the
+It looks at the version of the API server, the CRDs (compared with this plugin's), the operator, your permissions, and the
 status of each Gateway.
 
 Exit codes: 3 if something is wrong; warnings alone are 0.`

@@ -15,8 +15,8 @@ import (
 
 const long = `Apply, check, explain and convert Gateways.
 
-Exit codes: 0 done; 1 failed, and nothing was changed; 2 wrong usage; 3 done, and the answer is no (see each command);
-4 changed in part: the message says what is left, and the same command goes on.`
+Exit codes: 0 done; 1 failed, and nothing was changed; 2 wrong usage; 3 done, with a negative result (see each command);
+4 changed in part: the message names what is left, and the same command goes on.`
 
 // NewRoot returns the plugin with its commands.
 func NewRoot(options *Options, commands ...*cobra.Command) *cobra.Command {

@@ -21,8 +21,8 @@ Ingresses. Give Services, IngressClasses and ConfigMaps too: for ports, for the 
 ingress-nginx's controller. No cluster is needed. Standard error lists what is not carried over or differs; the exit
 code is 3 if there is such a line.
 
-Rules that lose something that may keep clients out answer 503: annotations about access, those of other controllers,
-and policies for a Service or Ingress. --open names what may be lost.`
+Rules answer 503 if a setting is lost that may keep clients out: annotations about access, annotations of other
+controllers, and policies for a Service or Ingress. --open names settings that may be lost.`
 
 const examples = `  kubectl gateway convert -f ingresses.yaml -n gateways > gateways.yaml
   kubectl get ingresses,ingressclasses,services,configmaps -A -o yaml | kubectl gateway convert -f - -n gateways > gateways.yaml
@@ -51,7 +51,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateway, to which the class is added, if there is one and --class does not name it")
 	cli.AddFormatFlag(cmd, &c.output, "json or yaml")
 	cmd.Flags().StringVar(&c.class, "class", "", "take the Ingresses of this class alone")
-	cmd.Flags().StringVar(&c.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap of ingress-nginx's controller, if neither its name nor a Deployment tells it")
+	cmd.Flags().StringVar(&c.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap of ingress-nginx's controller, if neither its name nor a Deployment shows it")
 	cmd.Flags().StringVar(&c.certificate, "default-ssl-certificate", "", "NAMESPACE/NAME of the Secret for hosts without one, as the flag of ingress-nginx's controller")
 	cmd.Flags().StringSliceVar(&c.open, "open", nil, "let requests through without this: an annotation, a key of the ConfigMap, or KIND/NAMESPACE/NAME of a policy")
 	return cmd

@@ -15,10 +15,10 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Serve a page about the Gateways of a namespace on 127.0.0.1: what is wrong with them, requests, routes, and what each proxy runs. It goes
-on until it is interrupted. Whoever may connect to the port of this machine can read the page, and change nothing.
+const long = `Serve a page about the Gateways of a namespace on 127.0.0.1: problems, requests, routes, and what each proxy runs. It runs
+until it is interrupted. Whoever may connect to the port of this machine can read the page, and change nothing.
 
-It reads as you: it takes the permission to list Gateways, routes and Pods, and to create pods/portforward. It asks the
+It reads as you: you need permission to list Gateways, routes and Pods, and to create pods/portforward. It asks the
 cluster while the page is open, every 5 seconds.`
 
 // headerTimeout bounds how long a client may take to ask.

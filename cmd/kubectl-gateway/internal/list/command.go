@@ -15,8 +15,8 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Show Gateways: their listeners, number of routes with those of the Gateway API, address, proxies that are
-ready of those wanted, whether every proxy runs the latest generation, and what is wrong.
+const long = `Show Gateways: their listeners, number of routes including the Gateway API's, address, ready and wanted
+proxies, whether every proxy runs the latest generation, and problems.
 
 With -o wide also the generation, and problems in full, as where the output is not a terminal. To watch Gateways, use
 "kubectl get gateways.app.example.com".`
@@ -34,7 +34,7 @@ type command struct {
 func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options}
 	cmd := &cobra.Command{
-		Use: "list [NAME...]", Aliases: []string{"get"}, Short: "Show Gateways, and what is wrong with them", Long: long,
+		Use: "list [NAME...]", Aliases: []string{"get"}, Short: "Show Gateways and their problems", Long: long,
 		Example: `  kubectl gateway list -A
   kubectl gateway list shop -o wide`,
 		ValidArgsFunction: options.CompleteGateways,
@@ -42,7 +42,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&c.output, "output", "o", "", "wide: show the generation, too, and problems in full; json, yaml: for programs")
 	cli.Complete(cmd, "output", "wide", "json", "yaml")
-	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "those of all namespaces")
+	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "the Gateways of all namespaces")
 	cmd.Flags().StringVarP(&c.labels, "selector", "l", "", "only those with these labels, like app=shop,tier!=test")
 	cmd.Flags().BoolVar(&c.noHeaders, "no-headers", false, "print no headers")
 	return cmd

@@ -16,8 +16,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-const long = `Show the access logs of all proxy pods of a Gateway as one, in the order of time, and what HAProxy says of itself; with --follow
-also those of pods that come later. For the log of one pod, use "kubectl logs".
+const long = `Show the access logs of all proxy pods of a Gateway as one, in the order of time, and HAProxy's own messages; with --follow
+also logs of pods that come later. For the log of one pod, use "kubectl logs".
 
 Exit codes: 3 if a part of the logs could not be read, 1 if none could.`
 

@@ -12,11 +12,11 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Show what the proxy pods of a Gateway really run, as their agents and HAProxy say: the generation, open connections and requests
-since the last reload, servers that take requests of all, when HAProxy was reloaded last and why, and old workers that still have
+const long = `Show what the proxy pods of a Gateway really run, by their agents and HAProxy: the generation, open connections and requests
+since the last reload, servers that take requests and their total, when HAProxy was reloaded last and why, and old workers that still have
 connections.
 
-It takes the permission to create pods/portforward, beside reading the Gateway and its pods.
+You need permission to create pods/portforward, and to read the Gateway and its pods.
 
 Exit codes: 3 if a part of the pods could not be asked, 1 if none could.`
 

@@ -16,11 +16,11 @@ import (
 )
 
 const long = `Show the routes of a namespace, a line for each: HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes, Ingresses, and the routes in
-Gateways of app.example.com: their hosts and Gateways, whether every proxy runs the latest generation, and what is wrong.
+Gateways of app.example.com: their hosts and Gateways, whether every proxy runs the latest generation, and problems.
 
-Requests a second, the part that got 5xx, and the time that 95 % of them took at most are those of the last minute in the
-proxies' access logs, or of the first 16 MiB of it. It takes the permission to get pods/log in the namespace of the Gateway; without it, these
-columns are empty.`
+Requests a second, the share with 5xx, and the 95th percentile of their time are from the last minute of the proxies'
+access logs, or from the first 16 MiB of it. You need permission to get pods/log in the namespace of the Gateway; without
+it, these columns are empty.`
 
 // none is in place of a number that is not known, or that there is not.
 const none = "-"
@@ -36,7 +36,7 @@ type command struct {
 func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options}
 	cmd := &cobra.Command{
-		Use: "routes", Short: "Show routes, their requests, and what is wrong with them", Long: long,
+		Use: "routes", Short: "Show routes, their requests and problems", Long: long,
 		Example: `  kubectl gateway routes -n shop
   kubectl gateway routes -A --problems`,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,

@@ -20,19 +20,19 @@ const long = `Show the requests that are under way in all proxies of a Gateway, 
   connection  a connection to an endpoint, or an endpoint that is ready
   endpoint    the endpoint's answer
   response    the rest of the response
-  tunnel      the end of what is no HTTP any more, such as a WebSocket
+  tunnel      the end of a WebSocket and the like
 
 RULE has all rules that may have taken it, because HAProxy shows neither the headers nor, of HTTP/1.1, the host of a request.
 
 With --next, it shows the next requests that end, from the access log, with the decisions and times of each, and where they
 differ from what "explain" expects. It stops after --timeout.
 
-Requests under way take the permission to create pods/portforward in the namespace of the Gateway, --next pods/log. Who has
-these sees the requests of all teams.
+For requests under way, you need permission to create pods/portforward in the namespace of the Gateway; for --next, to get
+pods/log. These permissions show the requests of all teams.
 
 A team needs neither. With httproute/NAME or grpcroute/NAME in place of a Gateway, it shows the requests under way that go to
-Services of the route's namespace by this route, or the next ones that this route takes, 20 at most, within a minute. It
-takes the permission to patch the route, and to list events.
+Services of the route's namespace by this route, or the next ones that this route takes, 20 at most, within a minute. You
+need permission to patch the route, and to list events.
 
 Exit codes: 3 if a part of the pods could not be asked, or fewer than --next requests ended in time; with a route if no
 pod has answered.`

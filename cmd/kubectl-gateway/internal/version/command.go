@@ -20,7 +20,7 @@ import (
 
 const long = `Show the version of this plugin, and the images that the operator and the proxies of the cluster run, as their Deployments have them.
 
-It takes the permission to list Deployments in all namespaces, or --client. Exit code: 3 if there is no operator.`
+You need permission to list Deployments in all namespaces, or use --client. Exit code: 3 if there is no operator.`
 
 // NewCommand returns the command.
 func NewCommand(options *cli.Options) *cobra.Command {

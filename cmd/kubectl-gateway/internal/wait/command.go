@@ -16,7 +16,7 @@ const long = `Wait until every proxy runs the latest generation of objects: HTTP
 Gateways, ListenerSets and BackendPolicies.
 
 After an edit, "kubectl wait --for=jsonpath" returns at once, because the status still has the condition of the previous
-generation. This command compares generations. The answer no (3) is that a proxy did not run an object in time.`
+generation. This command compares generations. The exit code is 3 if a proxy did not run an object in time.`
 
 const examples = `  kubectl gateway wait httproute/shop
   kubectl gateway wait httproutes --all -n shop --timeout=1m`
