@@ -46,8 +46,8 @@ type options struct {
 func (o *options) program() program.Program {
 	return program.Program{
 		Name: "gateway-key-server",
-		Usage: "gateway-key-server gives proxy pods the Secrets and ConfigMaps that their Gateways may have: those of the\n" +
-			"Gateway's namespace, those that a ReferenceGrant allows, and those that objects of their own namespace name.",
+		Usage: "gateway-key-server gives proxy pods the Secrets and ConfigMaps that their Gateways may have: from the Gateway's\n" +
+			"namespace, by a ReferenceGrant, and the ones that objects of their own namespace name.",
 		Flags: o.flags, Check: o.check, Run: o.run,
 	}
 }

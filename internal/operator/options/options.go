@@ -51,7 +51,7 @@ func (o *Options) flags() *flag.FlagSet {
 		"the certificate of -key-server is verified with. The operator waits for it, and passes it to proxy pods")
 	flags.StringVar(&o.Namespace, "namespace", "", "the only `namespace` to work in. If empty: all")
 	flags.StringVar(&o.IngressNamespace, "ingress-namespace", "", "serve the Ingresses of IngressClasses with the controller "+
-		"app.example.com/ingress, by Gateways in this `namespace`. It takes the permissions in artifacts/ingress. If empty: no Ingress")
+		"app.example.com/ingress, by Gateways in this `namespace`. It needs the permissions in artifacts/ingress. If empty: no Ingress")
 	flags.IntVar(&o.Workers, "workers", 4, "`number` of Gateways to sync at the same time")
 	flags.DurationVar(&o.Resync, "resync", 10*time.Minute, "how often to sync every Gateway without a change. 0: never")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding a lease, so that several replicas can run")

@@ -45,9 +45,9 @@ func (p *Policy) AddFlags(flags *flag.FlagSet) {
 	flags.Var(&p.PodPlacement, podPlacement, "`fields` of spec.pods that Gateways may set: nodeSelector, tolerations, affinity, "+
 		"topologySpreadConstraints, priorityClassName, and kind for DaemonSets. Default: all. If another is set, the pods stay as they are")
 	flags.Var(&p.HostPorts, hostPorts, "`ports` of the nodes that Gateways may take by spec.pods.hostPorts, such as 80,443. Default: none. "+
-		"With a listener on another port, the pods stay as they are. Who may take any port, may take those of kubelet and the API server")
+		"With a listener on another port, the pods stay as they are. A Gateway that may take any port may take the ports of kubelet and of the API server")
 	flags.Var(&p.ClusterWatch, clusterWatch, "`namespaces` whose Gateways may have spec.watch Cluster. Default: none. Whoever may create pods "+
-		"there can read the routes, policies, Services and EndpointSlices of all namespaces. It takes the permissions in artifacts/cluster-watch")
+		"there can read the routes, policies, Services and EndpointSlices of all namespaces. It needs the permissions in artifacts/cluster-watch")
 }
 
 // Namespaces are those whose Gateways may do something.
