@@ -52,6 +52,9 @@ type Action struct {
 	Authorization *Authorization
 	// ExternalAuth has a Service decide about requests; nil: none does.
 	ExternalAuth *ExternalAuth
+	// PreRouting has a Service decide about the requests of a listener before a rule is chosen; nil: none does. All rules
+	// of the listener have the same.
+	PreRouting *PreRouting
 	// WAF refuses requests that look like attacks; nil: nobody looks.
 	WAF *WAF
 	// Shadow are what decides about requests, but lets all of them through. There are no others than the action has, of
@@ -94,7 +97,7 @@ func (a *Action) Shadows(guard string) bool { return slices.Contains(a.Shadow, g
 
 // KnowsUsers reports whether the filters identify users, so that a response may be for one user only.
 func (a *Action) KnowsUsers() bool {
-	return a.BasicAuth != nil || a.APIKey != nil || a.JWT != nil || a.OIDC != nil || a.ExternalAuth != nil
+	return a.BasicAuth != nil || a.APIKey != nil || a.JWT != nil || a.OIDC != nil || a.ExternalAuth != nil || a.PreRouting != nil
 }
 
 // With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces
@@ -135,6 +138,7 @@ func (a *Action) add(filters *Action) {
 	a.Clients = cmp.Or(a.Clients, filters.Clients)
 	a.Authorization = cmp.Or(a.Authorization, filters.Authorization)
 	a.ExternalAuth = cmp.Or(a.ExternalAuth, filters.ExternalAuth)
+	a.PreRouting = filters.PreRouting
 	a.WAF = cmp.Or(a.WAF, filters.WAF)
 	now := a.Guards()
 	a.Shadow = slices.DeleteFunc(a.Shadow, func(guard string) bool { return !slices.Contains(now, guard) })
@@ -444,6 +448,13 @@ type ExternalAuth struct {
 	MaxBody int64
 	// Cache keeps answers; nil: the Service is asked about each request.
 	Cache *AuthCache
+}
+
+// PreRouting has a Service decide before a rule is chosen. Rules may match headers of its answer.
+type PreRouting struct {
+	ExternalAuth
+	// Namespace is the namespace of the listener, whose share of the questions under way is bounded.
+	Namespace string
 }
 
 // AuthCache is how answers of a Service that decides are kept.

@@ -105,6 +105,9 @@ func (r *Rule) eachBackend(f func(Backend)) {
 	if r.ExternalAuth != nil {
 		f(r.ExternalAuth.Backend)
 	}
+	if r.PreRouting != nil {
+		f(r.PreRouting.Backend)
+	}
 	for _, override := range r.Overrides {
 		if override.Backend != (Backend{}) {
 			f(override.Backend)

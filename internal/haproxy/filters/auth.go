@@ -93,24 +93,24 @@ func askRules(env Env, condition string, answers ...string) []string {
 // beside the headers, so what was waited for is the whole body, or too long.
 var auth = filter{
 	guard: "ExternalAuth", param: "auth", mayStay: true,
-	isUsed: func(rule *routing.Rule) bool { return rule.ExternalAuth != nil },
+	isUsed: func(rule *routing.Rule) bool { return rule.ExternalAuth != nil || rule.PreRouting != nil },
+	names: func(rule *routing.Rule) []string {
+		if rule.PreRouting == nil {
+			return nil
+		}
+		return []string{"before a rule is chosen"}
+	},
 	encode: func(in Input, p *params) {
 		auth := in.Rule.ExternalAuth
+		if auth == nil {
+			return
+		}
 		if in.Rule.Shadows("ExternalAuth") {
 			drops(p, "auth", auth.ResponseHeaders)
 		}
-		question{in.BackendFor(auth.Backend), auth.Path, auth.RequestHeaders, auth.ResponseHeaders, auth.Timeout}.encode("auth", p)
-		if auth.Repeat {
-			p.set("auth.repeat", "1")
-		}
+		encodeAuth(in, auth, p)
 		if auth.Cache != nil {
 			p.set("auth.cache", cacheText(auth.Cache))
-		}
-		if most := auth.MaxBody; most > 0 {
-			if in.Rule.MaxBody != nil && !in.Rule.Shadows(bodyGuard) {
-				most = min(most, *in.Rule.MaxBody)
-			}
-			p.set("auth.body", strconv.FormatInt(most, 10))
 		}
 	},
 	rules: func(env Env) Rules {
@@ -132,21 +132,43 @@ var auth = filter{
 		}
 	},
 	add: addQuestions,
-	describe: func(rule *routing.Rule) []string {
-		auth := rule.ExternalAuth
-		at, status := auth.Path, "2xx"
-		if auth.Repeat {
-			at, status = auth.Path+"/...", "200"
+	describe: func(rule *routing.Rule) (all []string) {
+		if rule.PreRouting != nil {
+			all = describeAuth("ExternalAuth before a rule is chosen", &rule.PreRouting.ExternalAuth)
 		}
-		all := []string{fmt.Sprintf("ExternalAuth: Service %s at %s has to answer %s, else the client gets its answer or 503", auth.Backend, at, status)}
-		if auth.MaxBody > 0 {
-			all = append(all, fmt.Sprintf("ExternalAuth: the Service gets bodies of up to %d bytes, else the client gets 413", auth.MaxBody))
-		}
-		if cache := auth.Cache; cache != nil {
-			all = append(all, fmt.Sprintf("ExternalAuth: answers are kept for up to %s, for requests that send the same%s", cache.MaxAge, keyText(cache)))
+		if rule.ExternalAuth != nil {
+			all = append(all, describeAuth("ExternalAuth", rule.ExternalAuth)...)
 		}
 		return all
 	},
+}
+
+func encodeAuth(in Input, auth *model.ExternalAuth, p *params) {
+	question{in.BackendFor(auth.Backend), auth.Path, auth.RequestHeaders, auth.ResponseHeaders, auth.Timeout}.encode("auth", p)
+	if auth.Repeat {
+		p.set("auth.repeat", "1")
+	}
+	if most := auth.MaxBody; most > 0 {
+		if in.Rule.MaxBody != nil && !in.Rule.Shadows(bodyGuard) {
+			most = min(most, *in.Rule.MaxBody)
+		}
+		p.set("auth.body", strconv.FormatInt(most, 10))
+	}
+}
+
+func describeAuth(name string, auth *model.ExternalAuth) []string {
+	at, status := auth.Path, "2xx"
+	if auth.Repeat {
+		at, status = auth.Path+"/...", "200"
+	}
+	all := []string{fmt.Sprintf("%s: Service %s at %s has to answer %s, else the client gets its answer or 503", name, auth.Backend, at, status)}
+	if auth.MaxBody > 0 {
+		all = append(all, fmt.Sprintf("%s: the Service gets bodies of up to %d bytes, else the client gets 413", name, auth.MaxBody))
+	}
+	if cache := auth.Cache; cache != nil {
+		all = append(all, fmt.Sprintf("%s: answers are kept for up to %s, for requests that send the same%s", name, cache.MaxAge, keyText(cache)))
+	}
+	return all
 }
 
 // cacheText returns the parameter of a cache of answers: its seconds, headers, cookies, and seconds by status.

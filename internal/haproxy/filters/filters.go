@@ -119,6 +119,8 @@ type Env struct {
 	guards []string
 	// isShadow reports whether the filter whose rules are made has to let requests of some rules through.
 	isShadow bool
+	// isPreRouting says that no rule is chosen yet.
+	isPreRouting bool
 	// KeySets are the keys of tokens that rules name the source of.
 	KeySets map[routing.KeySource][]routing.JWTKey
 }
@@ -169,7 +171,7 @@ func Problem(rule *routing.Rule) string {
 			return problem
 		}
 	}
-	size := len(Encode(sizing(rule, nil)))
+	size := max(len(Encode(sizing(rule, nil))), len(EncodePreRouting(sizing(rule, nil))))
 	for i := range rule.Targets {
 		size = max(size, len(Encode(sizing(rule, &rule.Targets[i]))))
 	}

@@ -15,8 +15,12 @@ const hasTeam = "{ var(" + team + ") -m found }"
 
 // teamLines note the team of requests that meet a condition.
 func teamLines(env Env, condition string) []string {
+	from := "var(txn.hit),field(2,|),field(-2,/)"
+	if env.isPreRouting {
+		from = text("auth.team")
+	}
 	lines := []string{
-		"http-request set-var(" + team + ") var(txn.hit),field(2,|),field(-2,/) if " + condition,
+		"http-request set-var(" + team + ") " + from + " if " + condition,
 		"http-request unset-var(" + team + ") if " + condition + " !{ var(" + team + ") -m len gt 0 }",
 	}
 	if owner := env.Table.Shares.Owner; owner != "" {

@@ -47,20 +47,19 @@ func NameKeys(key string) []string {
 	return keys
 }
 
-// The first field of a value in HostsFile is the name of a listener. Where it terminates TLS, the identity follows.
-const identityMark = "/"
+// The first field of a value in HostsFile is the name of a listener, its identity if it terminates TLS, and the name in
+// FiltersFile of what happens to its requests before a rule is chosen.
+const listenerMark = "/"
 
-// ListenerField returns that field. The identity is "" for a listener that does not terminate TLS.
-func ListenerField(name, identity string) string {
-	if identity == "" {
-		return name
-	}
-	return name + identityMark + identity
+// ListenerField returns that field. Without the latter two, it has no more than the name.
+func ListenerField(name, identity, prerouting string) string {
+	return strings.TrimRight(strings.Join([]string{name, identity, prerouting}, listenerMark), listenerMark)
 }
 
 // IdentityIn returns the identity in a value of HostsFile, "" if there is none.
 func IdentityIn(value string) string {
 	listener, _, _ := strings.Cut(value, "|")
-	_, identity, _ := strings.Cut(listener, identityMark)
+	_, rest, _ := strings.Cut(listener, listenerMark)
+	identity, _, _ := strings.Cut(rest, listenerMark)
 	return identity
 }

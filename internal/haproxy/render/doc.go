@@ -16,7 +16,7 @@
 //
 // These are the maps, where CONTENT, LIST, HITS, TARGETS and FILTERS are hashes of what they name:
 //
-//	hosts.map       PORT/HOST           LISTENER/ID|CONTENT|... HOST is reversed, see hostKey; CONTENTs of the host, then of wildcards
+//	hosts.map       PORT/HOST           LISTENER/ID/FILTERS|CONTENT|... HOST is reversed, see hostKey; CONTENTs of the host, then of wildcards
 //	paths.map       CONTENT/PATH        HIT or ?LIST|HITS      PATH ends in "/" for a prefix, in "/>" for an exact path
 //	paths.map       CONTENT~            ?LIST|HITS             the regular expressions for paths
 //	conditions.map  expressions         NUMBER, or PATH        see ir.ConditionEntries
@@ -31,7 +31,8 @@
 //	names.map       PORT/NAME           ID                     the listener whose certificates serve a server name
 //	hsts.map        ID                  TEXT                   the value of Strict-Transport-Security
 //
-// ID is the identity of a listener that terminates TLS: a hash of its port, hostname and demands.
+// ID is the identity of a listener that terminates TLS: a hash of its port, hostname and demands. The FILTERS of a
+// listener are carried out before a rule is chosen.
 //
 // HIT is FILTERS|ROUTE|RULE|BACKEND, or %WEIGHTS|TARGETS for a split. FILTERS is empty for a rule without filters. A
 // request goes to the last backend: another one is added to count its body. BACKEND is the backend of a Service port,

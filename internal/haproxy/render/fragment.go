@@ -12,9 +12,11 @@ type fragment struct {
 	// name is the name of the host's content, or the hit. hostname is the host's.
 	name     string
 	hostname string
-	contents []named[*ir.Content]
-	lists    []named[*ir.List]
-	uses     []use
+	// prerouting is the name in filters.map of what happens to requests of the host's listener before a rule is chosen.
+	prerouting string
+	contents   []named[*ir.Content]
+	lists      []named[*ir.List]
+	uses       []use
 	// needs are what the rules of a host need in haproxy.cfg, and conditions what its entries test.
 	needs      []named[*routing.Rule]
 	conditions []string

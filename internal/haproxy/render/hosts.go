@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -116,7 +117,7 @@ func (r *Renderer) replace(listeners *changedListeners) {
 // touch notes the patterns of hosts.map that lead to a host: its own, and the ones that a wildcard includes. Patterns
 // of other listeners lead to the hosts of these.
 func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, touched map[string]pattern) {
-	if before != nil && after != nil && before.name == after.name {
+	if before != nil && after != nil && before.name == after.name && before.prerouting == after.prerouting {
 		return
 	}
 	hostname := ""
@@ -149,8 +150,9 @@ func (r *Renderer) touchWithin(wider pattern, touched map[string]pattern) {
 func (r *Renderer) lead(p pattern, exists bool) {
 	value, entered := "", opened
 	if listener := r.in.Table.ListenerFor(p.port, p.hostname); listener != nil && exists {
-		field := ir.ListenerField(ir.Quote(listener.Name, ir.InField), r.identity(listener.Name))
-		value = strings.Join(append([]string{field}, r.chain(listener, p.hostname)...), "|")
+		contents, prerouting := r.chain(listener, p.hostname)
+		field := ir.ListenerField(ir.Quote(listener.Name, ir.InField), r.identity(listener.Name), prerouting)
+		value = strings.Join(append([]string{field}, contents...), "|")
 		if passesThrough(listener) {
 			entered = value
 		}
@@ -201,11 +203,11 @@ func narrower(a, b string) string {
 
 // chain returns the names of the contents in which requests for a hostname, exact or a wildcard, are looked up. The
 // order is: the hostname's own, the wildcards' that include it, the longest first, and the contents for all hosts.
-func (r *Renderer) chain(listener *routing.Listener, hostname string) []string {
-	var all []string
+// prerouting is the name of what happens before; "": nothing does.
+func (r *Renderer) chain(listener *routing.Listener, hostname string) (all []string, prerouting string) {
 	add := func(hostname string) {
 		if f := r.hosts[place{listener.Name, routing.HostKey(hostname)}]; f != nil {
-			all = append(all, f.name)
+			all, prerouting = append(all, f.name), cmp.Or(prerouting, f.prerouting)
 		}
 	}
 	rest := hostname
@@ -217,7 +219,7 @@ func (r *Renderer) chain(listener *routing.Listener, hostname string) []string {
 		}
 	}
 	add("")
-	return all
+	return all, prerouting
 }
 
 // hostKey returns the key of a hostname of a frontend. A host is looked up reversed and with "!" at its end. The
@@ -260,6 +262,9 @@ func (r *Renderer) renderHost(listener *routing.Listener, host *routing.Host) *f
 	var content *ir.Content
 	f.name, content = ir.NewContent(ir.PathsFile, entries)
 	r.addContent(ir.PathsFile, f.name, func() []ir.MapEntry { return content.Entries })
+	if i := slices.IndexFunc(host.Entries, func(e routing.Entry) bool { return e.Rule.PreRouting != nil }); i >= 0 {
+		f.prerouting = r.addFilters(filters.EncodePreRouting(r.filtersOf(hitKey{rule: host.Entries[i].Rule}, nil)))
+	}
 	return f
 }
 
@@ -394,20 +399,31 @@ func (r *Renderer) makeHit(key hitKey) string {
 func (r *Renderer) targetHit(key hitKey, target *routing.Target, backend string) string {
 	rule, name := key.rule, ""
 	if !key.connections {
-		list := func(list ir.List) string { return r.addList(list, "") }
-		backendFor := func(backend routing.Backend) string {
-			if used := r.use(hitKey{rule: &routing.Rule{Action: &routing.Action{}}}, backend); used != noBackend {
-				return used
-			}
-			return ""
-		}
-		value := filters.Encode(filters.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor})
-		if value != "" {
-			name = ir.ContentName(value)
-			r.addContent(ir.FiltersFile, name, func() []ir.MapEntry { return []ir.MapEntry{entry(name, value)} })
-		}
+		name = r.addFilters(filters.Encode(r.filtersOf(key, target)))
 	}
 	return strings.Join([]string{name, ir.Quote(rule.LogName(), ir.InField), itoa(rule.Index), backend}, "|")
+}
+
+// filtersOf returns what the filters of a rule, with one of its targets, are encoded from.
+func (r *Renderer) filtersOf(key hitKey, target *routing.Target) filters.Input {
+	backendFor := func(backend routing.Backend) string {
+		if used := r.use(hitKey{rule: &routing.Rule{Action: &routing.Action{}}}, backend); used != noBackend {
+			return used
+		}
+		return ""
+	}
+	list := func(list ir.List) string { return r.addList(list, "") }
+	return filters.Input{Rule: key.rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor}
+}
+
+// addFilters adds encoded filters, and returns their name; "" if there are none.
+func (r *Renderer) addFilters(value string) string {
+	if value == "" {
+		return ""
+	}
+	name := ir.ContentName(value)
+	r.addContent(ir.FiltersFile, name, func() []ir.MapEntry { return []ir.MapEntry{entry(name, value)} })
+	return name
 }
 
 // addNamed adds entries of a map, which a rule has together, and returns their name.

@@ -68,14 +68,14 @@ func (r *Renderer) routingLines() []ir.Line {
 	lines = append(lines, forwarded...)
 	lines = append(lines, requestIDLines(r.in.Table, isTrusting)...)
 	lines = append(lines, r.hostLines("http-request")...)
-	if verifiesClients(r.in, 0) {
-		// The client's own headers about certificates are removed before these are set.
+	if verifiesClients(r.in, 0) || filters.HasPreRouting(r.env()) {
+		// The client's own headers about certificates are removed before these are set, and others before a question.
 		lines, odd = append(lines, odd...), nil
 	}
 	if hasTLS(r.in.Table) {
 		lines = append(lines, tlsLines(r.in)...)
 	}
-	lines = append(lines, "http-request set-var(txn.hit) var(txn.hosts),field(2,|),concat(,txn.path,/>),map_beg("+r.in.Paths.Map(ir.PathsFile)+",none) unless "+isOdd)
+	found := ir.Lines("", "http-request set-var(txn.hit) var(txn.hosts),field(2,|),concat(,txn.path,/>),map_beg("+r.in.Paths.Map(ir.PathsFile)+",none) unless "+isOdd)
 	// The request is of the usual kind, and its rule has no conditions, weights or filters.
 	const isPlain = "{ var(txn.hit) -m beg | }"
 	rest := append([]string{
@@ -85,10 +85,19 @@ func (r *Renderer) routingLines() []ir.Line {
 		"http-request deny deny_status 400 unless { var(txn.clean) -m found }",
 	}, odd...)
 	return slices.Concat(
-		ir.Lines("", lines...), filters.TakeCookies(r.env(), isPlain+" "), ir.Lines("", rest...),
+		ir.Lines("", lines...), r.preRoutingLines(), found, filters.TakeCookies(r.env(), isPlain+" "), ir.Lines("", rest...),
 		ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), ir.Lines("", watchLine("{ var(txn.hit) -m found }")),
 		r.filterLines(),
 	)
+}
+
+// preRoutingLines carry out what happens before a rule is chosen, if a listener has that.
+func (r *Renderer) preRoutingLines() []ir.Line {
+	if !filters.HasPreRouting(r.env()) {
+		return nil
+	}
+	lines := filters.PreRouting(r.env(), "var(txn.hosts),field(1,|),field(3,/)")
+	return slices.Concat(filters.TakeCookies(r.env(), ""), ir.Lines("", lines...))
 }
 
 // loggedHeaderLines keep the headers that are to be logged as the client has sent them.

@@ -412,6 +412,7 @@ func (r *Renderer) filterLines() []ir.Line {
 		after = append(after, fmt.Sprintf(`http-after-response set-header Alt-Svc "h3=\":%%[fe_name]\"; ma=%d" if { fe_name -m str %s }`,
 			r.in.Table.HTTP3MaxAge, strings.Join(ports, " ")))
 	}
+	after = append(after, filters.AfterPreRouting(r.env())...)
 	after = append(after, "http-after-response allow unless { var(txn.filters) -m found }")
 	return slices.Concat(
 		first, filters.TakeCookies(r.env(), ""), next, rules.Request, rules.Response,

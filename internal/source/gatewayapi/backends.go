@@ -15,17 +15,24 @@ import (
 // backend returns the Service port that a reference of a route is to, or the problem of the reference. requests is the
 // kind of route whose requests the Service gets: not the route's own kind if a filter has the reference.
 func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObjectReference) (model.Backend, verdict) {
-	backend := model.Backend{
-		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),
-	}
-	if isImport(string(or(ref.Group, corev1.GroupName)), string(or(ref.Kind, kindService))) {
-		backend.Service = model.ServiceImport(backend.Service)
-	}
-	problem := t.backendProblem(r, requests, ref, backend)
+	from := reference{gatewayv1.GroupName, r.kind, r.GetNamespace()}
+	backend := backendOf(ref, from.namespace)
+	problem := t.backendProblem(from, requests, ref, backend)
 	if problem.reason() == "" {
 		r.backends = append(r.backends, backend)
 	}
 	return backend, problem
+}
+
+// backendOf returns the Service port that a reference from a namespace is to.
+func backendOf(ref gatewayv1.BackendObjectReference, namespace string) model.Backend {
+	backend := model.Backend{
+		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(namespace))), Service: string(ref.Name), Port: or(ref.Port, 0),
+	}
+	if isImport(string(or(ref.Group, corev1.GroupName)), string(or(ref.Kind, kindService))) {
+		backend.Service = model.ServiceImport(backend.Service)
+	}
+	return backend
 }
 
 // isImport reports whether a reference is to a ServiceImport.
@@ -42,9 +49,8 @@ func serviceName(kind, name string) string {
 }
 
 // backendProblem returns the problems of a reference to a port of a Service or ServiceImport.
-func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
+func (t *translator) backendProblem(from reference, requests string, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
 	var v verdict
-	from := reference{gatewayv1.GroupName, r.kind, r.GetNamespace()}
 	group, kind := string(or(ref.Group, corev1.GroupName)), string(or(ref.Kind, kindService))
 	switch {
 	case kind == kindImport && !isImport(group, kind):
@@ -55,7 +61,7 @@ func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.Bac
 		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s: create it or change the reference", backend.Namespace, ref.Name)
 	case !t.isGranted(from, kind, backend.Namespace, backend.Name()):
 		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s refer to %s %s",
-			backend.Namespace, r.kind, r.GetNamespace(), kind, backend.Name())
+			backend.Namespace, from.kind, from.namespace, kind, backend.Name())
 	case backend.Port == 0:
 		v.no(gatewayv1.RouteReasonBackendNotFound, "the reference to %s has no port", backend.Object())
 	default:

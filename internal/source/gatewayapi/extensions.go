@@ -87,21 +87,24 @@ func (t *translator) addListenerFilters(p *plane) {
 			of.made = nil
 			continue
 		}
-		if p.addFilters(of); l.Filters == nil {
-			return
+		filters := p.addFilters(of)
+		if of.preRouting != nil {
+			p.ask(of.preRouting.Backend)
 		}
-		all, problem = l.Filters.Mounts(), verdict{}
-		if invalid := l.Filters.Invalid(); invalid != "" {
+		if filters == nil {
+			continue
+		}
+		all, problem = filters.Mounts(), verdict{}
+		if invalid := filters.Invalid(); invalid != "" {
 			problem.no(model.ReasonUnsupportedValue, "%s", invalid)
 		}
-		if l.Filters.WAF != nil {
-			for _, wrong := range l.Filters.WAF.Settings.Problems() {
+		if filters.WAF != nil {
+			for _, wrong := range filters.WAF.Settings.Problems() {
 				problem.also(appv1.ProblemInvalidRulesRef, "%s", wrong)
 			}
 		}
-		if auth := l.Filters.ExternalAuth; auth != nil {
-			p.use(auth.Backend, false, 1)
-			p.asked = append(p.asked, auth.Backend)
+		if auth := filters.ExternalAuth; auth != nil {
+			p.ask(auth.Backend)
 			p.fix(Object{kindService, auth.Backend.Namespace, auth.Backend.Service})
 			t.checkPort(&problem, "HTTPRoute", auth.Backend)
 		}
@@ -112,11 +115,21 @@ func (t *translator) addListenerFilters(p *plane) {
 	p.resolved.alsoReported(problem, kindConfig+": filters")
 }
 
-// addFilters adds filters to a listener that is served, if it takes requests.
-func (p *plane) addFilters(l *listener) {
-	if isForRequests(l.made.Protocol) {
-		l.made.Filters = source.ListenerFilters(l.name, p.parent.Namespace, p.filters)
+// addFilters adds filters to a listener that is served, if it takes requests. It returns what all listeners have.
+func (p *plane) addFilters(l *listener) *model.Action {
+	if !isForRequests(l.made.Protocol) {
+		return nil
 	}
+	filters := source.ListenerFilters(l.name, p.parent.Namespace, p.filters)
+	l.made.Filters = filters
+	l.addPreRouting()
+	return filters
+}
+
+// ask notes that a Service port is asked about requests of any route.
+func (p *plane) ask(backend model.Backend) {
+	p.use(backend, false, 1)
+	p.asked = append(p.asked, backend)
 }
 
 // fix notes that a data plane depends on an object without routes.

@@ -35,6 +35,9 @@ type listener struct {
 	taken, wanted hostnamesByKind
 	attached      int32
 	tls           *model.ListenerTLS
+	// preRouting happens before a route is chosen; nil: nothing does. unasked is why no request may pass, "" if some may.
+	preRouting *model.PreRouting
+	unasked    string
 	// claims are what it needs of the pods, and reports the objects that proxies may report something about, and
 	// ReferenceGrants that it depends on.
 	claims  []claim
@@ -184,9 +187,7 @@ func (t *translator) newListener(spec *gatewayv1.Listener, owner model.Origin, p
 	if spec.Port < 1 || spec.Port > 65535 || slices.Contains(ownPorts, spec.Port) {
 		l.accepted.no(gatewayv1.ListenerReasonPortUnavailable, "port %d is taken by the proxies themselves: choose another", spec.Port)
 	}
-	if spec.Filters != nil && len(spec.Filters.Requests) > 0 {
-		l.accepted.no(gatewayv1.ListenerReasonUnsupportedValue, "filters.requests: no filter comes before the choice of a route: use those of a GatewayConfig")
-	}
+	t.setPreRouting(l)
 	l.setKinds(known)
 	if spec.Protocol == gatewayv1.HTTPSProtocolType || spec.Protocol == gatewayv1.TLSProtocolType {
 		t.setTLS(l, plane)

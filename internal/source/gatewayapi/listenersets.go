@@ -164,7 +164,7 @@ func (x *Index) changeSet(id Object) bool {
 	}
 	plane := cmp.Or(now, before).plane
 	isMoved := before != nil && before.plane != plane
-	isClosed := x.FiltersUnknown || slices.ContainsFunc(plane.filters.Filters, func(f appv1.RuleFilter) bool { return f.ExternalAuth != nil })
+	isClosed := x.FiltersUnknown || before.asks() || now.asks() || slices.ContainsFunc(plane.filters.Filters, func(f appv1.RuleFilter) bool { return f.ExternalAuth != nil })
 	if isMoved || isClosed || plane.isFull || !before.isPlain() || !now.isPlain() || !x.replaceSet(before, now) {
 		return false
 	}

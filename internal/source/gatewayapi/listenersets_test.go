@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -28,6 +29,7 @@ type teams struct {
 	routes   map[int]*gatewayv1.HTTPRoute
 	reported map[gatewayapi.Subject]bool
 	grants   []*gatewayv1.ReferenceGrant
+	noLogin  bool
 	edits    int64
 }
 
@@ -81,6 +83,11 @@ func (w *teams) set(i int) *gatewayv1.ListenerSet {
 			from := gatewayv1.NamespacesFromSelector
 			selector := []metav1.LabelSelector{{}, {MatchLabels: map[string]string{"team": "a"}}, {MatchLabels: map[string]string{"team": "b"}}}[w.IntN(3)]
 			l.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &from, Selector: &selector}}
+		case 6:
+			login := gatewayv1.BackendObjectReference{Namespace: ptr.To(gatewayv1.Namespace("granting")), Name: "login", Port: ptr.To[int32](80)}
+			l.Filters = &gatewayv1.ListenerFilters{Requests: []gatewayv1.ListenerFilter{{Type: gatewayv1.ListenerFilterExternalAuth, ExternalAuth: &gatewayv1.HTTPExternalAuthFilter{
+				ExternalAuthProtocol: gatewayv1.HTTPRouteExternalAuthHTTPProtocol, BackendRef: login,
+			}}}}
 		}
 		set.Spec.Listeners = append(set.Spec.Listeners, l)
 	}
@@ -120,6 +127,10 @@ func (w *teams) edit(x *gatewayapi.Index) string {
 			x.Change(id, nil)
 		}
 		return fmt.Sprintf("%d grants", len(w.objects.Grants))
+	case n == 6:
+		w.noLogin = !w.noLogin
+		x.ChangeService("granting", "login")
+		return fmt.Sprintf("no Service: %t", w.noLogin)
 	case n == 0 && w.sets[i] != nil:
 		delete(w.sets, i)
 		x.Change(id, nil)
@@ -178,9 +189,15 @@ func TestSetsChangeOneByOne(t *testing.T) { //nolint:funlen // one story
 			w.objects.Namespaces = map[string]labels.Set{}
 			w.grants = []*gatewayv1.ReferenceGrant{{ObjectMeta: metav1.ObjectMeta{Namespace: "granting", Name: "g"}, Spec: gatewayv1.ReferenceGrantSpec{
 				From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "ListenerSet", Namespace: "team-1"}},
-				To:   []gatewayv1.ReferenceGrantTo{{Kind: "Secret"}},
+				To:   []gatewayv1.ReferenceGrantTo{{Kind: "Secret"}, {Kind: "Service"}},
 			}}}
 			w.objects.Grants = w.grants
+			w.objects.Service = func(_, _ string) (*corev1.Service, bool) {
+				if w.noLogin {
+					return nil, true
+				}
+				return &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, true
+			}
 			w.objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
 				isReported := w.reported[of]
 				if w.reported[of] = isReported; isReported {

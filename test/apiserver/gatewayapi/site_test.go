@@ -75,9 +75,15 @@ func createNamespace(t *testing.T, name string, labels map[string]string) {
 // serve answers requests with a text, until the function that it returns is called.
 func serve(t *testing.T, text string) (at netip.AddrPort, end func()) {
 	t.Helper()
+	return serveBy(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+}
+
+// serveBy has a handler answer requests, until the function that it returns is called.
+func serveBy(t *testing.T, handler http.HandlerFunc) (at netip.AddrPort, end func()) {
+	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
 	must(t, err)
-	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })}
+	backend := &http.Server{Handler: handler}
 	go func() { _ = backend.Serve(listener) }()
 	end = func() { _ = backend.Close() }
 	t.Cleanup(end)

@@ -13,8 +13,6 @@ import (
 // unsupported are the features that are not, with the reason.
 var unsupported = map[features.FeatureName]string{
 	features.SupportUDPRoute: "HAProxy does not speak UDP",
-	// No test of the suite is about these yet.
-	features.SupportGatewayListenerFilters: "filters come after the choice of a route: the listener is refused",
 }
 
 // Supported returns the features that are, but for those that something else keeps from being.
