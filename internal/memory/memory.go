@@ -33,22 +33,25 @@ func GiveBack(ctx context.Context) {
 	}
 }
 
-// A program is quiet that allocates less than little in quietTime. It gives memory back once it has allocated much
-// since it did so last.
+// A program has become quiet when it allocates less than a part of the most that it allocated in quietTime since it
+// gave memory back. So what it always allocates, for requests, does not count. Since then, it has allocated much.
 const (
 	quietTime = 10 * time.Second
-	little    = 1 << 20
+	part      = 8
 	much      = 8 << 20
 )
 
-// quiet finds out when a program has become quiet, by how much it has allocated before, and when it gave memory back.
-type quiet struct{ before, given uint64 }
+// quiet finds out when a program has become quiet, by how much it has allocated before, and when it gave memory back,
+// and the most that it allocated in quietTime since then.
+type quiet struct{ before, given, most uint64 }
 
 // begins reports whether memory is to be given back. allocated is how much was allocated since the start.
 func (q *quiet) begins(allocated uint64) bool {
-	isQuiet := allocated-q.before < little && allocated-q.given >= much
-	if q.before = allocated; isQuiet {
-		q.given = allocated
+	now := allocated - q.before
+	q.before, q.most = allocated, max(q.most, now)
+	isQuiet := now < q.most/part && allocated-q.given >= much
+	if isQuiet {
+		q.given, q.most = allocated, now
 	}
 	return isQuiet
 }

@@ -19,25 +19,27 @@ func TestLeaveRoom(t *testing.T) { //nolint:paralleltest // the limit is the pro
 	}
 }
 
-// TestQuiet: memory is given back after a start and after edits, once each.
+// TestQuiet: memory is given back after a start and after edits, once each, also while requests are served.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
-	var q quiet
-	var told []int
-	allocated := uint64(0)
-	for look := range 30 {
-		switch look {
-		case 0, 1, 10: // the start, and edits
-			allocated += 6 << 20
-		case 11, 20:
-			allocated += 2 << 20
+	for _, always := range []uint64{0, 100 << 10, 5 << 20} {
+		var q quiet
+		var told []int
+		allocated := uint64(0)
+		for look := range 30 {
+			switch look {
+			case 0, 1, 10: // the start, and edits
+				allocated += 6<<20 + 8*always
+			case 11, 20:
+				allocated += 2 << 20
+			}
+			allocated += always
+			if q.begins(allocated) {
+				told = append(told, look)
+			}
 		}
-		allocated += 100 << 10
-		if q.begins(allocated) {
-			told = append(told, look)
+		if !slices.Equal(told, []int{2, 12}) {
+			t.Errorf("%d bytes all the time: it was told at looks %v", always, told)
 		}
-	}
-	if !slices.Equal(told, []int{2, 12}) {
-		t.Errorf("it was told at looks %v", told)
 	}
 }
