@@ -185,7 +185,7 @@ func (c *Controller) watch(inputs Inputs) error {
 	reports, attachments := inputs.Proxies.Informer(), inputs.Attachments.Informer()
 	for _, informer := range []cache.SharedIndexInformer{endpointSlices, gateways, reports, attachments} {
 		if err := informer.SetTransform(children.Strip); err != nil {
-			return fmt.Errorf("failed to set what is kept of objects: %w", err)
+			return fmt.Errorf("failed to set the transform of the cache of objects: %w", err)
 		}
 	}
 	informers = append(informers, endpointSlices, attachments)

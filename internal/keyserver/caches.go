@@ -170,7 +170,7 @@ func watch[T any](
 		}
 	}
 	if err := informer.SetTransform(keep); err != nil {
-		return fmt.Errorf("failed to set what is kept of %s: %w", name, err)
+		return fmt.Errorf("failed to set the transform of the cache of %s: %w", name, err)
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { changed(obj, false) }, UpdateFunc: func(_, obj any) { changed(obj, false) },

@@ -188,7 +188,7 @@ func (k *jsonWebKey) ec() (public crypto.PublicKey, algorithm string, err error)
 		return nil, "", fmt.Errorf("the crv %q is not supported: P-256, P-384 and P-521 are", k.Curve)
 	}
 	if k.Algorithm != "" && k.Algorithm != curve.algorithm {
-		return nil, "", fmt.Errorf("the alg %q is not that of the crv %s, which is %s", k.Algorithm, k.Curve, curve.algorithm)
+		return nil, "", fmt.Errorf("the alg %q does not fit the crv %s, whose alg is %s", k.Algorithm, k.Curve, curve.algorithm)
 	}
 	x, err := base64.RawURLEncoding.DecodeString(k.X)
 	if err != nil {

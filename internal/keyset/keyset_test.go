@@ -33,7 +33,7 @@ func TestKeySets(t *testing.T) {
 		"EdDSA":                  {[]string{`{"kid":"e","kty":"OKP","crv":"Ed25519","x":"AAAA"}`}, `the kty "OKP" is not supported`},
 		"HS256 for RSA":          {[]string{with(rsaKey, `"kid"`, `"alg":"HS256","kid"`)}, `the alg "HS256" is not supported for RSA`},
 		"none for RSA":           {[]string{with(rsaKey, `"kid"`, `"alg":"none","kid"`)}, `the alg "none" is not supported for RSA`},
-		"ES384 for P-256":        {[]string{with(ecKey, `"kid"`, `"alg":"ES384","kid"`)}, `the alg "ES384" is not that of the crv P-256, which is ES256`},
+		"ES384 for P-256":        {[]string{with(ecKey, `"kid"`, `"alg":"ES384","kid"`)}, `the alg "ES384" does not fit the crv P-256, whose alg is ES256`},
 		"another curve":          {[]string{with(ecKey, "P-256", "secp256k1")}, `the crv "secp256k1" is not supported`},
 		"a point off the curve":  {[]string{with(ecKey, `"x":"RR`, `"x":"RS`)}, "x and y are no point of P-256"},
 		"a short coordinate":     {[]string{with(ecKey, `"x":"RRBt`, `"x":"`)}, "x and y have to have 32 bytes"},

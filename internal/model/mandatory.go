@@ -102,7 +102,7 @@ func (a *Action) obey(filters *Action) {
 		case responseHeaders:
 		default:
 			if both {
-				a.refuse("%s is mandatory by %s, and a rule has one: remove that of the rule", name, mandatory.By)
+				a.refuse("%s is mandatory by %s, and a rule has one: remove it from the rule", name, mandatory.By)
 			}
 		}
 	}

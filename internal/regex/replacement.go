@@ -60,7 +60,7 @@ func NewReplacement(pattern, substitution string) (Replacement, error) {
 	// The last group is for the rest after the match.
 	lines := maxGroups - 1 - len(w.groups)
 	if lines < 0 || uses > maxUses {
-		return Replacement{}, errors.New("substitution has too many groups: it may have 8, and 10 with those that are there again")
+		return Replacement{}, errors.New("substitution has too many groups: it may have 8, and 10 with repeated ones")
 	}
 	r := Replacement{Longest: (maxReplaced - len(substitution)) / max(1, uses)}
 	for _, p := range parts {

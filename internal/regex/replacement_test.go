@@ -59,8 +59,8 @@ func TestReplacementsThatAreRefused(t *testing.T) {
 		{`^/(.*)`, `/\x`, `in substitution, a backslash comes before the number of a group, as in \1`},
 		{`^/(.*)`, `/\`, `in substitution, a backslash comes before the number of a group, as in \1`},
 		{`^(/[a-z]+){2}`, `/\1`, `substitution has \1, a group within a repetition: put the repetition into the group`},
-		{`^(a)(b)(c)(d)(e)(f)(g)(h)(i)`, `\1\2\3\4\5\6\7\8\9`, "substitution has too many groups: it may have 8, and 10 with those that are there again"},
-		{`^(.*)`, strings.Repeat(`\1`, 11), "substitution has too many groups: it may have 8, and 10 with those that are there again"},
+		{`^(a)(b)(c)(d)(e)(f)(g)(h)(i)`, `\1\2\3\4\5\6\7\8\9`, "substitution has too many groups: it may have 8, and 10 with repeated ones"},
+		{`^(.*)`, strings.Repeat(`\1`, 11), "substitution has too many groups: it may have 8, and 10 with repeated ones"},
 	} {
 		if _, err := NewReplacement(test.pattern, test.substitution); err == nil || err.Error() != test.message {
 			t.Errorf("%s with %s: got %v, want %s", test.pattern, test.substitution, err, test.message)

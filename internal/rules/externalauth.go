@@ -67,7 +67,7 @@ func (r *rule) addHTTPAuth(from *gatewayv1.HTTPExternalAuthFilter) {
 	case maxBody > model.MaxAuthBody:
 		r.refuse("externalAuth.forwardBody.maxSize %d is not supported: use up to %d", maxBody, model.MaxAuthBody)
 	case config.Path != "" && !urlPaths.MatchString(config.Path):
-		r.refuse("externalAuth.http.path %q does not begin with /, or has other signs than those of a path", config.Path)
+		r.refuse("externalAuth.http.path %q does not begin with /, or has characters that a path cannot have", config.Path)
 	}
 	send := slices.DeleteFunc(r.authHeaders("allowedHeaders", config.AllowedRequestHeaders, alwaysSent), func(name string) bool {
 		return slices.Contains(alwaysSent, name)

@@ -17,7 +17,7 @@ var substitutions = regexp.MustCompile(`^([-A-Za-z0-9._~!&'()*+,;=:@/]|%[0-9A-Fa
 
 func (r *rule) addPathRegexRewrite(from *appv1.PathRegexRewrite) {
 	if !substitutions.MatchString(from.Substitution) {
-		r.refuse(`pathRegexRewrite.substitution %q has other signs than those of a path, and \1 to \9 for groups`, from.Substitution)
+		r.refuse(`pathRegexRewrite.substitution %q may have only characters of a path, and \1 to \9 for groups`, from.Substitution)
 	}
 	if _, err := regex.NewReplacement(from.Pattern, from.Substitution); err != nil {
 		r.refuse("pathRegexRewrite.%v", err)

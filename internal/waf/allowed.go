@@ -410,7 +410,7 @@ func checkIDs(text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not within 1 to %d or %d to %d, the IDs of your own rules and of those of the Core Rule Set", text, maxRuleID, firstCRS, lastCRS)
+	return fmt.Errorf("%s is not within 1 to %d or %d to %d, the IDs of your own rules and of the Core Rule Set", text, maxRuleID, firstCRS, lastCRS)
 }
 
 func checkTag(_ *ruleParser, a action) error {

@@ -75,7 +75,7 @@ func (s *Set) Informers() ([]cache.SharedIndexInformer, error) {
 	var informers []cache.SharedIndexInformer
 	for _, kind := range s.kinds() {
 		if err := kind.source().SetTransform(s.Keep); err != nil {
-			return nil, fmt.Errorf("failed to set what is kept of objects: %w", err)
+			return nil, fmt.Errorf("failed to set the transform of the cache of objects: %w", err)
 		}
 		informers = append(informers, kind.source())
 	}

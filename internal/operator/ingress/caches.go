@@ -63,7 +63,7 @@ func (c *Controller) addMade(kind string) error {
 	informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, resources[kind], metav1.NamespaceAll, 0, cache.Indexers{},
 		func(list *metav1.ListOptions) { list.LabelSelector = source.LabelClass }).Informer()
 	if err := informer.SetTransform(keep); err != nil {
-		return fmt.Errorf("failed to set what is kept of objects: %w", err)
+		return fmt.Errorf("failed to set the transform of the cache of objects: %w", err)
 	}
 	c.made[kind] = informer
 	return c.handle(informer, func(obj any) {

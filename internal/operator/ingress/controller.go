@@ -114,7 +114,7 @@ func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.E
 		c.ingresses: stripIngress, c.classes: children.Strip, c.configMaps: children.Strip, c.grants: readGrant,
 	} {
 		if err := informer.SetTransform(transform); err != nil {
-			return nil, fmt.Errorf("failed to set what is kept of objects: %w", err)
+			return nil, fmt.Errorf("failed to set the transform of the cache of objects: %w", err)
 		}
 		if err := c.handle(informer, func(any) {}); err != nil {
 			return nil, err

@@ -146,7 +146,7 @@ func (p *Provider) verify(ctx context.Context, client Client, from *oauth2.Token
 		return Tokens{}, "", errors.New("the ID token is for another client (azp)")
 	}
 	if verified.AccessTokenHash != "" && verified.VerifyAccessToken(tokens.Access) != nil {
-		return Tokens{}, "", errors.New("the access token is not that of the ID token (at_hash)")
+		return Tokens{}, "", errors.New("the access token does not belong to the ID token (at_hash)")
 	}
 	tokens.Subject, tokens.End = verified.Subject, verified.Expiry
 	return tokens, verified.Nonce, nil

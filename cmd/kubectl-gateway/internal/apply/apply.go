@@ -163,7 +163,7 @@ func (c *command) refused(problems []string) error {
 	for _, problem := range problems {
 		_, _ = fmt.Fprintln(c.ErrOut, strings.ReplaceAll(problem, "\n", " "))
 	}
-	err := fmt.Errorf("%d of %d objects are not right", len(problems), c.all)
+	err := fmt.Errorf("%d of %d objects are invalid", len(problems), c.all)
 	if c.applied > 0 {
 		return cli.Partialf("%w: only the Namespaces were applied", err)
 	}

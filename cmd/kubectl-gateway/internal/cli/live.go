@@ -223,7 +223,7 @@ func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 	edited := *live
 	edited.Gateway = live.Gateway.DeepCopy()
 	if !file.isAssumed && file.IsGatewayAPI != (proxypod.Parent(live.Gateway) != "") {
-		return nil, fmt.Errorf("Gateway %s of the files and that of the cluster are not of the same group", file.Name())
+		return nil, fmt.Errorf("Gateway %s is of one group in the files, and of another one in the cluster", file.Name())
 	}
 	var parents []string
 	switch {

@@ -93,7 +93,7 @@ func TestOneBadDocumentChangesNothing(t *testing.T) {
 func TestLaterDocumentsAreChecked(t *testing.T) {
 	file := "{apiVersion: v1, kind: Namespace, metadata: {name: later}}\n" + configMap(1) + gateway("a", "  replicas: -1\n")
 	clitest.Run(t, file, "apply", "-n", "later", "-f", "-").Want(t, 4, "namespace/later created\n", "spec.replicas",
-		"error: 1 of 3 objects are not right: only the Namespaces were applied")
+		"error: 1 of 3 objects are invalid: only the Namespaces were applied")
 	if n := countConfigMaps(t, "later"); n != 0 {
 		t.Errorf("%d objects were applied", n)
 	}
@@ -109,7 +109,7 @@ func TestConflicts(t *testing.T) {
 	}
 	file := configMap(1) + gateway("a", "  replicas: 3\n")
 	clitest.Run(t, file, "apply", "-n", namespace, "-f", "-").Want(t, 1, `Gateway conflicts/a: Apply failed with 1 conflict: conflict with "autoscaler" using app.example.com/v1: .spec.replicas: `+
-		"leave these fields out, or use --force-conflicts", "nothing was applied: 1 of 2 objects are not right")
+		"leave these fields out, or use --force-conflicts", "nothing was applied: 1 of 2 objects are invalid")
 	if n := countConfigMaps(t, namespace); n != 0 {
 		t.Errorf("%d objects were applied", n)
 	}

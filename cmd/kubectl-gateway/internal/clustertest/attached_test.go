@@ -223,7 +223,7 @@ spec:
 		"note: Gateway attached-api/edge of the cluster is not known, and assumed to take all hosts and namespaces: ", "route     attached-api/second rules[0]")
 	clitest.Run(t, route, diff...).Want(t, 0, "note: Gateway attached-api/edge is not in the files", "attached-api/edge: no difference")
 	clitest.Run(t, strings.Replace(route, "/api", "/v2", 1), diff...).Want(t, 3, "/api/ ", "/v2/ ", "loading it takes no reload")
-	clitest.Run(t, gateway("edge", ""), diff...).Want(t, 1, "Gateway attached-api/edge of the files and that of the cluster are not of the same group")
+	clitest.Run(t, gateway("edge", ""), diff...).Want(t, 1, "Gateway attached-api/edge is of one group in the files, and of another one in the cluster")
 	const configured = `---
 {apiVersion: app.example.com/v1, kind: GatewayConfig, metadata: {name: c}, spec: {maxRequestBytes: 1234, clientLimits: {maxHeaders: 77}}}
 `

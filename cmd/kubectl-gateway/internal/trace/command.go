@@ -83,7 +83,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	case c.timeout <= 0 || c.timeout > maxTimeout:
 		return cli.Usagef("--timeout is more than 0, and %s at most", maxTimeout)
 	case c.header != "" && c.next == 0:
-		return cli.Usagef("--header needs --next: nobody knows the headers of a request that is under way")
+		return cli.Usagef("--header needs --next: HAProxy does not show the headers of a request under way")
 	}
 	if c.header != "" {
 		header, value, ok := strings.Cut(c.header, ":")
