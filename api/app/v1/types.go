@@ -18,18 +18,18 @@ import (
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 55",fieldPath=".metadata",message="metadata.name must have at most 55 characters: the objects made for the Gateway are named after it, with a suffix, and may have 63"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="metadata.name must be a DNS label (lower-case letters, digits and '-', starting with a letter): the Service made for the Gateway is named after it"
 
-// Gateway says which HTTP traffic enters a namespace and where it goes. For every Gateway the operator keeps a data
-// plane running: HAProxy pods behind a Service, configured from this object.
+// Gateway sets which HTTP traffic enters a namespace, and where it goes. The operator keeps a data plane running for
+// every Gateway: HAProxy pods behind a Service, configured from this object.
 type Gateway struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata. The name may have up to 55 characters and must be a DNS label.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What traffic to accept, where to send it, and how to run the proxies.
+	// The traffic to accept, the backends to send it to, and the settings of the proxies.
 	// +required
 	Spec GatewaySpec `json:"spec"`
-	// What was observed: written by the operator, read by everyone else.
+	// The observed state. The operator writes it, and everyone else only reads it.
 	// +optional
 	Status GatewayStatus `json:"status,omitempty"`
 }
@@ -69,9 +69,8 @@ type GatewaySpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port
-	// speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with those of
-	// protocol HTTPS, or with those of protocol TLS that terminate it. A client that asks for no server name gets to the
-	// latter.
+	// speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with listeners of
+	// protocol HTTPS, or of protocol TLS with tls.mode Terminate. A client without a server name gets to the latter.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -93,15 +92,15 @@ type GatewaySpec struct {
 	// +optional
 	NamespaceBudget *NamespaceBudget `json:"namespaceBudget,omitempty"`
 
-	// Which requests go to which Services. Names are unique.
+	// The routes of requests to Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a
 	// wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
 	//
-	// spec.clientLimits says how many headers a request may have. An answer may have 1,000 headers, and 31,000 bytes of
-	// them. One with more becomes 502.
+	// spec.clientLimits bounds the headers of a request. An answer may have 1,000 headers, and 31,000 bytes of them. A
+	// larger one becomes 502.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -141,13 +140,12 @@ type GatewaySpec struct {
 	// +optional
 	BackendClientCertificateRef *ObjectReference `json:"backendClientCertificateRef,omitempty"`
 
-	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers
-	// Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are
-	// kept, too. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies
-	// only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or
-	// 80 where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies,
-	// idle connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60
-	// s.
+	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to name the client. Their headers
+	// Forwarded and X-Forwarded-* are kept, and their own address is added. Headers like X-Real-IP are kept, too. These
+	// headers of all other clients are removed. A listener with proxyProtocol takes connections of trusted proxies only.
+	// Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80
+	// where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies, idle
+	// connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60 s.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -167,7 +165,7 @@ type GatewaySpec struct {
 	// +optional
 	Http3 *HTTP3 `json:"http3,omitempty"`
 
-	// What the access log has beside its usual keys.
+	// Keys of the access log beside its usual ones.
 	// +optional
 	AccessLog *AccessLog `json:"accessLog,omitempty"`
 

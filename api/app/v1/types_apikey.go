@@ -11,7 +11,7 @@ type APIKey struct {
 	// +required
 	SecretRef ObjectReference `json:"secretRef"`
 
-	// Where a request may have its key. One with several keys gets 401, whatever they are.
+	// The places where a request may have its key. A request with several keys gets 401, whatever they are.
 	// +required
 	// +listType=map
 	// +listMapKey=type

@@ -28,8 +28,8 @@ const MaxMounted = 256
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.status=="False")].message`,priority=1,description="Why not, or what the pods do not mount"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// GatewayAttachment says that a namespace has objects of the Gateway API that belong to a Gateway of our own. It is in
-// the namespace of that Gateway, is named GATEWAY.NAMESPACE, and goes with the Gateway. The operator writes it, with
+// GatewayAttachment names a namespace with objects of the Gateway API that belong to a Gateway of our own. It is in the
+// namespace of that Gateway, is named GATEWAY.NAMESPACE, and is deleted with the Gateway. The operator writes it, with
 // its status in one piece, and nobody else does. The agents watch the namespace if it is Bound. Which of the objects
 // count, and what they mean, the agents find out for themselves.
 type GatewayAttachment struct { //nolint:kubeapilinter // the operator writes spec and status in one piece
@@ -38,7 +38,7 @@ type GatewayAttachment struct { //nolint:kubeapilinter // the operator writes sp
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What the pods of the Gateway watch, and what they mount for the namespace.
+	// The resources that the pods of the Gateway watch in the namespace, and the objects that they mount for it.
 	// +required
 	Spec GatewayAttachmentSpec `json:"spec"`
 
@@ -103,7 +103,7 @@ type GatewayAttachmentSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Users []ObjectReference `json:"users,omitempty"`
 
-	// Those of the Secrets that logins at providers need.
+	// The Secrets of users that logins at providers need.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -49,14 +49,14 @@ type ExternalAuth struct {
 }
 
 // ExternalAuthCache keeps answers of 2xx, 3xx and 4xx for as long as their Cache-Control says, by max-age or s-maxage.
-// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. Nor is an answer kept longer than a
-// JSON Web Token lives that the Service was sent.
+// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. No answer is kept longer than a JSON
+// Web Token is valid that the Service was sent.
 //
 // A kept answer is for requests of the same rule that send the Service the same: host, method, path and query, the
-// client's address, requestHeaders and the body. Each thread of each proxy keeps its own. Whose access is revoked may
-// get in as long as an answer is kept.
+// client's address, requestHeaders and the body. Each thread of each proxy keeps its own. A client whose access is
+// revoked gets in as long as an answer is kept.
 type ExternalAuthCache struct {
-	// How many seconds an answer is kept at most, whatever its Cache-Control says.
+	// The most seconds that an answer is kept, even if its Cache-Control allows more.
 	// +optional
 	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=1
@@ -75,11 +75,11 @@ type ExternalAuthCache struct {
 	Durations []ExternalAuthCacheDuration `json:"durations,omitempty"`
 }
 
-// ExternalAuthCacheKey names what an answer depends on, beside the host, the body and Authorization. Requests that send
-// the Service the same of it get the same answer. The Service is asked about each request that has neither
-// Authorization nor any of the cookies and headers, besides X-Forwarded-*.
+// ExternalAuthCacheKey names what an answer depends on, beside the host, the body and Authorization. Requests that are
+// equal in these parts get the same answer. The Service is always asked about a request that has neither Authorization
+// nor any of the cookies and headers other than X-Forwarded-*.
 //
-// Warning: if the Service looks at anything else, one client gets what it decided for another.
+// Warning: if the Service looks at anything else, one client gets the decision for another.
 //
 // +kubebuilder:validation:MinProperties=1
 type ExternalAuthCacheKey struct {

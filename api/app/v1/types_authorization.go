@@ -3,7 +3,7 @@ package v1
 // Authorization lets requests through by an ordered list of rules. The first rule that a request meets decides. A
 // request that a rule denies gets 403, and so does one that meets no rule: what is not allowed is denied.
 //
-// It comes after BasicAuth, APIKey and JWT, so it knows whom a request is of.
+// It comes after BasicAuth, APIKey and JWT, so it knows who the client is.
 type Authorization struct {
 	// The rules, in the order in which they are tried.
 	// +required
@@ -13,10 +13,12 @@ type Authorization struct {
 	Rules []AuthorizationRule `json:"rules"`
 }
 
-// AuthorizationRule says what happens to some requests: those that meet each of its fields. Without any, to all.
+// AuthorizationRule allows or denies the requests that meet each of its fields. Without any, it allows or denies all
+// requests.
 //
-// What is not known, or cannot be read, is nothing that a rule allows, and anything that a rule denies. Such is a claim
-// that is an object or a list of other than texts, and a client or claim that a filter in shadow did not find.
+// A value that is unknown, or cannot be read, meets no rule that allows, and each rule that denies. Examples are a
+// claim that is an object or a list of other things than texts, and a client or claim that a filter in shadow did not
+// find.
 type AuthorizationRule struct {
 	// Allow: let the requests through. Deny: answer 403.
 	// +required
@@ -29,9 +31,9 @@ type AuthorizationRule struct {
 	// +kubebuilder:validation:MaxItems=7
 	Methods []HTTPMethod `json:"methods,omitempty"`
 
-	// The path is one of these or below it, by whole segments, as with matches of type PathPrefix. It is that of the
-	// client, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1. There are no
-	// wildcards: write a star of a path as %2A.
+	// The path is one of these or below it, by whole segments, as with matches of type PathPrefix. It is the path as the
+	// client sent it, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1.
+	// There are no wildcards: write a star of a path as %2A.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -75,13 +77,13 @@ const (
 	AuthorizationDeny AuthorizationAction = "Deny"
 )
 
-// AuthorizationPath is a path, as that of a match of type PathPrefix.
+// AuthorizationPath is a path, as in a match of type PathPrefix.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=256
 type AuthorizationPath string
 
-// ClientName is the name of a client: that of an API key, or of a user.
+// ClientName is the name of a client of an API key, or of a user.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=256

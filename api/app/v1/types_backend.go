@@ -19,8 +19,8 @@ type Backend struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
 
-	// Speak TLS to the endpoints, and check who they are. Requests for a Service port whose appProtocol says TLS (https,
-	// wss, kubernetes.io/wss) are answered with 500 as long as there is nothing here.
+	// Connect to the endpoints by TLS, and verify their certificates. Requests for a Service port whose appProtocol means
+	// TLS (https, wss, kubernetes.io/wss) are answered with 500 without this field.
 	// +optional
 	TLS *BackendTLS `json:"tls,omitempty"`
 
@@ -31,7 +31,7 @@ type Backend struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.outlierDetection) || has(self.healthCheck)",fieldPath=".outlierDetection",message="outlierDetection needs healthCheck: an endpoint that was taken out comes back when its health check passes"
 type BackendSettings struct {
-	// Begin every connection with a PROXY protocol header of this version, which says where the client is.
+	// Begin every connection with a PROXY protocol header of this version, which has the client's address.
 	// +optional
 	// +kubebuilder:validation:Enum=V1;V2
 	ProxyProtocol ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
@@ -52,14 +52,14 @@ type BackendSettings struct {
 	// +optional
 	Connections *ConnectionLimits `json:"connections,omitempty"`
 
-	// What requests do while the Service has no endpoint that can take them: wait for one. Empty: they are answered with
-	// 503. Connections of TCP and TLS listeners do not wait.
+	// Let requests wait while the Service has no usable endpoint. Empty: they are answered with 503. Connections of TCP
+	// and TLS listeners do not wait.
 	// +optional
 	WaitForEndpoint *WaitForEndpoint `json:"waitForEndpoint,omitempty"`
 
 	// A Service of the same namespace whose endpoints get the requests and connections while this one has no ready
 	// endpoint, or none whose health checks pass. In a BackendPolicy, it may be a ServiceImport. All other settings, TLS
-	// and the appProtocol are those of this Service.
+	// and the appProtocol come from this Service.
 	// +optional
 	Backup *BackupService `json:"backup,omitempty"`
 }

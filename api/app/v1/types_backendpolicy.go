@@ -28,7 +28,7 @@ type BackendPolicy struct {
 	// +required
 	Spec BackendPolicySpec `json:"spec"`
 
-	// What Gateways make of the policy.
+	// The state of the policy at Gateways.
 	// +optional
 	Status BackendPolicyStatus `json:"status,omitempty"`
 }

@@ -10,7 +10,7 @@ type BasicAuth struct {
 	// +required
 	SecretRef ObjectReference `json:"secretRef"`
 
-	// What browsers show when they ask for the password.
+	// The text that browsers show when they ask for the password.
 	// +optional
 	// +kubebuilder:default="Restricted"
 	// +kubebuilder:validation:MinLength=1

@@ -12,9 +12,9 @@ import (
 // +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service.type`,description="The type of the Service"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// GatewayConfig says how to run the data planes of Gateways of the Gateway API, which have no fields for it. A
-// GatewayClass names them in spec.parametersRef, for all its Gateways. A Gateway names one in
-// spec.infrastructure.parametersRef, for itself: what it sets replaces what that of the class sets.
+// GatewayConfig has the settings of data planes of Gateways of the Gateway API, which have no fields for them. A
+// GatewayClass names one in spec.parametersRef, for all its Gateways. A Gateway names one in
+// spec.infrastructure.parametersRef, for itself: each field that it sets replaces the field of the class.
 type GatewayConfig struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
@@ -40,7 +40,7 @@ type GatewayConfigList struct {
 	Items []GatewayConfig `json:"items"`
 }
 
-// GatewayConfigSpec says how to run data planes. Each field is as in the spec of our own kind Gateway.
+// GatewayConfigSpec has the settings of data planes. Each field is as in the spec of our own kind Gateway.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.pods) ? self.pods.kind : 'Deployment') == (has(oldSelf.pods) ? oldSelf.pods.kind : 'Deployment')",fieldPath=".pods.kind",message="the kind of the pods cannot change: make another GatewayConfig, and another Gateway that names it"
 // +kubebuilder:validation:XValidation:rule="!has(self.shadow) || self.shadow.all(s, s == 'maxRequestBytes' ? has(self.maxRequestBytes) : has(self.filters) && self.filters.exists(f, f.type == s))",fieldPath=".shadow",message="it names a filter that is not there: add the filter here, or remove the name"
@@ -92,7 +92,7 @@ type GatewayConfigSpec struct {
 	// +optional
 	Http3 *HTTP3 `json:"http3,omitempty"`
 
-	// What the access log has beside its usual keys.
+	// Keys of the access log beside its usual ones.
 	// +optional
 	AccessLog *AccessLog `json:"accessLog,omitempty"`
 
@@ -182,7 +182,7 @@ type TLSSettings struct {
 	MinVersion TLSVersion `json:"minVersion,omitempty"`
 
 	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and
-	// authenticated encryption. Modern: those of TLS 1.3 alone.
+	// authenticated encryption. Modern: only the suites of TLS 1.3.
 	// +optional
 	// +kubebuilder:default=Intermediate
 	CipherProfile CipherProfile `json:"cipherProfile,omitempty"`

@@ -45,8 +45,8 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
 
-	// The IP address that the Service is to have: that of its load balancer, if the load balancer lets one choose, or
-	// else its cluster IP, which cannot change once there is one. If it is not set, the cluster chooses.
+	// The IP address of the Service: its load balancer's, if the load balancer supports that, or else its cluster IP,
+	// which cannot change once it is assigned. If it is not set, the cluster chooses.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=45
@@ -73,7 +73,7 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Enum=SingleStack;PreferDualStack;RequireDualStack
 	IPFamilyPolicy corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
 
-	// Ports on the nodes, for the listeners' ports that shall have certain ones. The cluster chooses those of all others.
+	// Node ports for ports of listeners. The cluster chooses the node ports of all others.
 	// +optional
 	// +listType=map
 	// +listMapKey=port
@@ -147,7 +147,7 @@ type AccessLog struct {
 	RequestHeaders []HeaderName `json:"requestHeaders,omitempty"`
 }
 
-// RequestMetrics says what requests are measured for.
+// RequestMetrics selects what the histograms of requests are for.
 //
 // +kubebuilder:validation:Enum=ByRoute;ByRule
 type RequestMetrics string
@@ -162,7 +162,7 @@ const (
 // Tracing has proxies take part in traces (W3C Trace Context): each request gets a new span ID in the header
 // traceparent, and spans of sampled requests are sent to a collector. A request that has a valid traceparent stays in
 // its trace. Whether it is sampled is up to a trusted proxy that sent it. All others are sampled at
-// samplingRatePerMillion, whatever their traceparent says, so that nobody outside decides how many spans there are.
+// samplingRatePerMillion, whatever their traceparent has, so that clients cannot decide how many spans there are.
 type Tracing struct {
 	// The collector, as HOST:PORT: spans are sent to http://HOST:PORT/v1/traces by OTLP/HTTP, with neither TLS nor
 	// credentials. Usually, the port is 4318. A Service has the host NAME.NAMESPACE.svc.
@@ -188,8 +188,8 @@ type Tracing struct {
 // +kubebuilder:validation:Pattern=`^[a-z0-9.+-]+/[a-z0-9.+-]+$`
 type MediaType string
 
-// ErrorPage is the body of errors that the proxies answer with by themselves. Answers of backends stay as they are, and
-// so do those of the filter DirectResponse and of Services that ExternalAuth asks.
+// ErrorPage is the body of errors that the proxies answer with by themselves. Answers of backends, of the filter
+// DirectResponse, and of Services that ExternalAuth asks stay as they are.
 type ErrorPage struct {
 	// The statuses that it is for.
 	// +required
@@ -198,7 +198,7 @@ type ErrorPage struct {
 	// +kubebuilder:validation:MaxItems=13
 	Statuses []ErrorStatus `json:"statuses"`
 
-	// What the body is. It is not application/grpc: clients of gRPC know by that whether a backend has answered.
+	// The type of the body. It cannot be application/grpc, by which clients of gRPC see that a backend has answered.
 	// +optional
 	// +kubebuilder:default="text/html; charset=utf-8"
 	// +kubebuilder:validation:MaxLength=128
@@ -289,8 +289,8 @@ type ClientLimits struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.hostPorts) || !self.hostPorts || self.kind == 'DaemonSet'",fieldPath=".hostPorts",message="hostPorts is only for kind DaemonSet: two pods on a node cannot have the same port"
 type PodsSpec struct {
-	// What creates the proxy pods. Deployment: spec.replicas of them. DaemonSet: one on each node that the fields below
-	// allow; spec.replicas has no effect. The kind of a Gateway cannot change.
+	// The kind of object that creates the proxy pods. Deployment: spec.replicas pods. DaemonSet: one pod on each node
+	// that the fields below allow; spec.replicas has no effect. The kind of a Gateway cannot change.
 	// +optional
 	// +kubebuilder:default=Deployment
 	Kind PodsKind `json:"kind,omitempty"`
@@ -390,8 +390,8 @@ type PodResources struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !isQuantity(string(self[k])) || quantity(string(self[k])).compareTo(quantity('0')) >= 0)",message="an amount must not be negative"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 
-	// What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit. Of
-	// memory it is 128Mi if neither is set.
+	// The resources that the container is guaranteed. If a limit is set and no request, the request is the limit. For
+	// memory, it is 128Mi if neither is set.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=2
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory'])",message="only cpu and memory can be set here"

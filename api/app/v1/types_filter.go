@@ -73,7 +73,7 @@ type RuleFilter struct {
 	// +optional
 	WAF *WAF `json:"waf,omitempty"`
 
-	// Send copies of requests to other Services, whose answers nobody sees.
+	// Send copies of requests to other Services, whose answers are dropped.
 	// +optional
 	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
 
@@ -141,7 +141,7 @@ const (
 	RuleFilterWAF RuleFilterType = "WAF"
 	// RuleFilterRequestMirror sends copies of requests to other Services.
 	RuleFilterRequestMirror RuleFilterType = "RequestMirror"
-	// RuleFilterCache answers from what is stored of earlier answers.
+	// RuleFilterCache answers from stored answers of backends.
 	RuleFilterCache RuleFilterType = "Cache"
 	// RuleFilterHeaderVariables tells the backend in headers what the proxy knows of the request.
 	RuleFilterHeaderVariables RuleFilterType = "HeaderVariables"
@@ -211,7 +211,8 @@ type HeaderFilter struct {
 	// +kubebuilder:validation:MaxItems=16
 	Set []Header `json:"set,omitempty"`
 
-	// Headers to add to those of their name. The headers that frame a message and its connection cannot be changed.
+	// Headers to add to existing headers of the same name. The headers that frame a message and its connection cannot be
+	// changed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -242,10 +243,10 @@ type HeaderVariable struct {
 	// +required
 	Name ModifiedHeaderName `json:"name"`
 
-	// What is its value. BackendService: the name of the Service that gets the request. Route: the name of the route, as
-	// in the access log. ClientAddress: the address of the client, as trusted proxies name it. TLSVersion and
-	// TLSServerName: the version, as TLSv1.3, and the server name of the client's TLS connection. RequestID: the ID of the
-	// request, as in the access log.
+	// The value of the header. BackendService: the name of the Service that gets the request. Route: the name of the
+	// route, as in the access log. ClientAddress: the address of the client, as trusted proxies name it. TLSVersion and
+	// TLSServerName: the version, as TLSv1.3, and the server name of the client's TLS connection. RequestID: the ID of
+	// the request, as in the access log.
 	// +required
 	Variable HeaderVariableName `json:"variable"`
 }
@@ -288,8 +289,8 @@ type PathRegexRewrite struct {
 	// +kubebuilder:validation:Pattern=`^[ -~]+$`
 	Pattern string `json:"pattern"`
 
-	// What takes the place of what the pattern matches, as in a URL's path. \1 to \9 stand for what the groups of the
-	// pattern match, \0 for all that it matches. A group may not be within a repetition. Write %24 for a dollar sign.
+	// The text that replaces the match of the pattern, as in a URL's path. \1 to \9 stand for the matches of the
+	// pattern's groups, and \0 for the whole match. A group may not be within a repetition. Write %24 for a dollar sign.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -320,8 +321,8 @@ type Header struct {
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
 type ModifiedHeaderName string
 
-// RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the
-// query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy
+// RequestRedirect redirects the client to another URL. Parts that are not set stay as in the request, and the query
+// always stays. Scheme and port of the request come from X-Forwarded-Proto and -Port, if a trusted proxy
 // (spec.trustedProxies) sent them.
 type RequestRedirect struct {
 	// The scheme.
@@ -337,8 +338,8 @@ type RequestRedirect struct {
 	// +optional
 	Path *PathModifier `json:"path,omitempty"`
 
-	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's,
-	// unless a trusted proxy says otherwise.
+	// The port. Empty: the well-known one of the scheme if a scheme is given, else the port of the request: the
+	// listener's, unless a trusted proxy names another.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -415,10 +416,9 @@ type RequestMirror struct {
 
 // Cache stores answers of backends, and answers requests from there: GET and HEAD without a body and without
 // Authorization. An answer is stored if it has the status 200, no Set-Cookie, and a Cache-Control with s-maxage, or
-// with public and max-age. Its Vary may name Accept-Encoding, Origin and Referer. spec.cache says how much is stored.
+// with public and max-age. Its Vary may name Accept-Encoding, Origin and Referer. spec.cache bounds the store.
 //
-// Requests pass the other filters of the rule first. Each rule has what it stores for itself, and so has each proxy
-// pod.
+// Requests pass the other filters of the rule first. Each rule in each proxy pod has stored answers of its own.
 type Cache struct{}
 
 // MirrorBackendRef is a port of a Service in the Gateway's namespace that gets copies of requests.
@@ -446,9 +446,9 @@ type MirrorBackendRef struct {
 	Percent *int32 `json:"percent,omitempty"`
 }
 
-// ClientAddress says which clients may use a route. Others get 403. The client is the one that connects. Where that is
-// a trusted proxy (spec.trustedProxies), it is the last address in X-Forwarded-For that is not one of a trusted proxy,
-// of the last five; what is not an address there gets 403.
+// ClientAddress sets which clients may use a route. Others get 403. The client is the address that connects. If that is
+// a trusted proxy (spec.trustedProxies), the client is the last address in X-Forwarded-For, of the last five, that is
+// not a trusted proxy. Anything but an address there gets 403.
 //
 // +kubebuilder:validation:MinProperties=1
 type ClientAddress struct {

@@ -8,10 +8,10 @@ import (
 // Gateway does not let its namespace use a hostname.
 const ReasonHostnameNotAllowed = "HostnameNotAllowed"
 
-// AllowedHostnames says which namespaces may use which hostnames, in routes and in the listeners of ListenerSets. A
+// AllowedHostnames sets which namespaces may use which hostnames, in routes and in the listeners of ListenerSets. A
 // route with a hostname that its namespace may not use is not accepted, with none of its hostnames. A route without a
-// hostname uses that of the listener. A wildcard uses every name below it. Without a hostname on either side, it is
-// every hostname. Hosts that requests are redirected to do not count, and neither do TCP listeners.
+// hostname uses the listener's. A wildcard uses every name below it. Without a hostname on either side, it is every
+// hostname. Hosts that requests are redirected to do not count, and neither do TCP listeners.
 //
 // +kubebuilder:validation:MinProperties=1
 type AllowedHostnames struct {
@@ -31,7 +31,7 @@ type AllowedHostnames struct {
 	Ownership HostnameOwnership `json:"ownership,omitempty"`
 }
 
-// HostnameOwnership says whom a hostname belongs to that several namespaces use.
+// HostnameOwnership decides which namespace owns a hostname that several use.
 type HostnameOwnership string
 
 // HostnameOwnershipFirst gives a hostname to the namespace that used it first.

@@ -1,14 +1,14 @@
 package v1
 
-// JWT lets a request through only with a valid token of one of some issuers: a JSON Web Token (RFC 7519), signed, in
-// the header "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is
-// missing, with the header WWW-Authenticate.
+// JWT lets a request through only with a valid token of one of some issuers: a signed JSON Web Token (RFC 7519), in the
+// header "Authorization: Bearer" or in one of the places in from. Others get 401, and 403 if a required scope or claim
+// is missing, with the header WWW-Authenticate.
 //
-// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
-// its signatures are made by, and not the token.
+// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides the algorithm of
+// its signatures, not the token.
 type JWT struct {
-	// Who may have issued a token. Its "iss" says which of them it is, and only the keys and audiences of that one count.
-	// Scopes and claims are as required of the tokens of all of them.
+	// The issuers whose tokens are accepted. The "iss" of a token names its issuer, and only the keys and audiences of
+	// that issuer count. Required scopes and claims are for the tokens of all issuers.
 	// +required
 	// +listType=map
 	// +listMapKey=issuer
@@ -16,8 +16,8 @@ type JWT struct {
 	// +kubebuilder:validation:MaxItems=8
 	Issuers []JWTIssuer `json:"issuers"`
 
-	// Where a request may have its token. One with several tokens gets 401, whatever they are. The backend gets the token.
-	// Without it, in the header Authorization.
+	// The places where a request may have its token. A request with several tokens gets 401, whatever they are. The
+	// backend gets the token. Empty: the header Authorization.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -26,7 +26,7 @@ type JWT struct {
 	// +kubebuilder:validation:MaxItems=4
 	From []CredentialSource `json:"from,omitempty"`
 
-	// Headers that tell the backend what a token says. Headers of these names that clients send are removed.
+	// Headers for the backend with claims of a token. Headers of these names that clients send are removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=header
@@ -122,8 +122,8 @@ type JWTClaimValue string
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:MaxProperties=1
 type JWTKeys struct {
-	// The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384 and
-	// P-521. Each has a "kid" of its own. An RSA key is for RS256, unless its "alg" says otherwise. Keys whose "use" is
+	// The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384
+	// and P-521. Each has a "kid" of its own. An RSA key is for RS256, unless it has another "alg". Keys whose "use" is
 	// "enc" are ignored. Requests for a rule with keys that cannot be used are answered with 500.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -136,7 +136,7 @@ type JWTKeys struct {
 	// +optional
 	ConfigMapRef *ObjectReference `json:"configMapRef,omitempty"`
 
-	// Where the issuer publishes such a set. Keys in it that cannot be used are ignored.
+	// The URL where the issuer publishes such a set. Keys in it that cannot be used are ignored.
 	// +optional
 	Remote *RemoteJWTKeys `json:"remote,omitempty"`
 }

@@ -34,9 +34,9 @@ type Listener struct {
 	Protocol Protocol `json:"protocol"`
 
 	// Only requests for this hostname use the listener. "*.example.com" stands for every name below example.com, but not
-	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific
-	// hostname, and the routes of that listener only. With TLS it also says which server names the listener's certificates
-	// are for; a request over a connection made for another listener is answered with 421.
+	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific hostname,
+	// and the routes of that listener only. With TLS, it also sets which server names the listener's certificates are
+	// for; a request over a connection made for another listener is answered with 421.
 	// +optional
 	Hostname Hostname `json:"hostname,omitempty"`
 
@@ -114,7 +114,7 @@ type HTTPSRedirect struct {
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 
-// AllowedRoutes says which route objects may attach to a listener.
+// AllowedRoutes sets which route objects may attach to a listener.
 type AllowedRoutes struct {
 	// The namespaces that they may be in.
 	// +optional
@@ -143,7 +143,7 @@ type RouteNamespaces struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// FromNamespaces says which namespaces are meant.
+// FromNamespaces selects namespaces.
 type FromNamespaces string
 
 const (
@@ -190,18 +190,18 @@ const (
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Terminate') == has(self.certificateRefs)",fieldPath=".certificateRefs",message="certificateRefs is required for mode Terminate, and not allowed for Passthrough"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Terminate' || self.minVersion == 'TLSv1.2' && self.cipherProfile == 'Intermediate' && !has(self.clientValidation)",message="with mode Passthrough, the Service decides on minVersion, cipherProfile and clientValidation: remove them"
 type ListenerTLS struct {
-	// Terminate: the proxies have the certificates and open TLS; routes get what is inside. Passthrough: TLS goes
-	// unopened to the Service that the server name stands for; only for protocol TLS, with spec.tlsRoutes.
+	// Terminate: the proxies have the certificates and terminate TLS; routes get the content. Passthrough: TLS passes
+	// unchanged to the Service that the server name selects; only for protocol TLS, with spec.tlsRoutes.
 	// +optional
 	// +kubebuilder:default=Terminate
 	// +kubebuilder:validation:Enum=Terminate;Passthrough
 	Mode TLSMode `json:"mode,omitempty"`
 
-	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets
-	// the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing,
+	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the
+	// one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing,
 	// invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a
 	// Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does
-	// not match, pods keep using what it held before; it is named, too. Required for mode Terminate.
+	// not match, pods keep using its earlier content; it is named, too. Required for mode Terminate.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -215,7 +215,7 @@ type ListenerTLS struct {
 	MinVersion TLSVersion `json:"minVersion,omitempty"`
 
 	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and
-	// authenticated encryption. Modern: those of TLS 1.3 alone.
+	// authenticated encryption. Modern: only the suites of TLS 1.3.
 	// +optional
 	// +kubebuilder:default=Intermediate
 	CipherProfile CipherProfile `json:"cipherProfile,omitempty"`
@@ -229,7 +229,7 @@ type ListenerTLS struct {
 	HSTS *HSTS `json:"hsts,omitempty"`
 }
 
-// TLSMode says who opens TLS.
+// TLSMode selects who terminates TLS.
 type TLSMode string
 
 const (
@@ -273,11 +273,11 @@ const (
 	CipherProfileModern CipherProfile = "Modern"
 )
 
-// ClientValidation says whose certificates clients have to show.
+// ClientValidation sets which certificates clients have to show.
 //
 // The backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject,
-// and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names, or as
-// Client-Cert-Chain, is removed.
+// and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. Headers of these names, and Client-Cert-Chain, of
+// clients are removed.
 type ClientValidation struct {
 	// The ConfigMaps with the certificates (PEM, under the key ca.crt) of those who sign clients' certificates.
 	// +required
@@ -293,7 +293,7 @@ type ClientValidation struct {
 	Mode ClientValidationMode `json:"mode,omitempty"`
 }
 
-// ClientValidationMode says what happens to clients without a certificate.
+// ClientValidationMode sets what happens to clients without a certificate.
 //
 // +kubebuilder:validation:Enum=Required;Optional
 type ClientValidationMode string

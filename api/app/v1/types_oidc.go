@@ -21,10 +21,10 @@ type OIDC struct {
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	ClientID string `json:"clientID"`
 
-	// The Secret in the Gateway's namespace with what the provider knows the client by, under the key client-secret, with
-	// the issuer that this is for, under issuer, and with keys for sessions, under session-keys: lines of 64 hexadecimal
-	// digits. The first key encrypts, and all decrypt. With another issuer, nobody can log in. The pods mount the Secret.
-	// An edit of it takes no new pods. The name of another one does, and until then requests get 503.
+	// The Secret in the Gateway's namespace. The key client-secret has the client's secret at the provider, and the key
+	// issuer the issuer that this secret is for. The key session-keys has keys for sessions: lines of 64 hexadecimal
+	// digits. The first encrypts, and all decrypt. With another issuer, nobody can log in. The pods mount the Secret. An
+	// edit of it takes no new pods. The name of another one does, and until then requests get 503.
 	// +required
 	SecretRef ObjectReference `json:"secretRef"`
 
@@ -36,8 +36,8 @@ type OIDC struct {
 	// +kubebuilder:validation:MaxItems=8
 	CACertificateRefs []ObjectReference `json:"caCertificateRefs,omitempty"`
 
-	// What to ask the provider for, beside openid: such as email, groups, or offline_access, with which most providers
-	// let sessions be renewed.
+	// The scopes to ask the provider for, beside openid, such as email, groups, or offline_access, with which most
+	// providers let sessions be renewed.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
@@ -58,7 +58,7 @@ type OIDC struct {
 	// +kubebuilder:validation:Pattern=`^/([A-Za-z0-9._~-]+/?)*$`
 	LoggedOutPath string `json:"loggedOutPath,omitempty"`
 
-	// Headers that tell the backend what the ID token says. Headers of these names that clients send are removed.
+	// Headers for the backend with claims of the ID token. Headers of these names that clients send are removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=header
@@ -84,8 +84,8 @@ type OIDC struct {
 type OIDCToken string
 
 const (
-	// OIDCIDToken says who the user is.
+	// OIDCIDToken identifies the user.
 	OIDCIDToken OIDCToken = "ID"
-	// OIDCAccessToken says what may be done for the user.
+	// OIDCAccessToken gives access on behalf of the user.
 	OIDCAccessToken OIDCToken = "Access"
 )

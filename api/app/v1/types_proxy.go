@@ -25,7 +25,7 @@ type GatewayProxy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What the pod runs.
+	// The configuration that the pod runs.
 	// +optional
 	Status GatewayProxyStatus `json:"status,omitzero"`
 }
@@ -78,8 +78,8 @@ type GatewayProxyStatus struct {
 	// +kubebuilder:validation:MaxItems=8192
 	Resources []ProxiedResource `json:"resources,omitempty"`
 
-	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
-	// generation comes first.
+	// The problems that keep HAProxy from running all of the Gateway's newest generation. Problems of a whole generation
+	// come first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -147,7 +147,7 @@ type ProxyProblem struct {
 	// +required
 	Reason ProxyProblemReason `json:"reason"`
 
-	// What the problem is, for people.
+	// A description of the problem, for people.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -161,7 +161,7 @@ type ProblemOrigin struct {
 	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap;ClusterTrustBundle;URL;Namespace
 	Kind string `json:"kind"`
 
-	// The namespace of the object, or that of the Gateway if it has none.
+	// The namespace of the object, or the Gateway's if it has none.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -1,6 +1,6 @@
 package v1
 
-// RateLimit says how many requests of a rule are let through. Others get 429.
+// RateLimit bounds how many requests of a rule are let through. Others get 429.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.limits) || has(self.concurrent)",message="a RateLimit has limits, concurrent or both"
 type RateLimit struct {
@@ -22,7 +22,7 @@ type RateLimit struct {
 	Concurrent *ConcurrentLimit `json:"concurrent,omitempty"`
 }
 
-// ConcurrentLimit says how many concurrent requests there may be.
+// ConcurrentLimit bounds the number of concurrent requests.
 type ConcurrentLimit struct {
 	// How many there may be for each key.
 	//
@@ -31,12 +31,12 @@ type ConcurrentLimit struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Requests int32 `json:"requests"`
 
-	// What requests are counted by. Without it, by the address of the client.
+	// The value that requests are counted by. Empty: the address of the client.
 	// +optional
 	Key *RateLimitKey `json:"key,omitempty"`
 }
 
-// RequestLimit says how many requests are let through in a second, a minute or an hour.
+// RequestLimit bounds how many requests are let through in a second, a minute or an hour.
 type RequestLimit struct {
 	// How many requests are let through for each key. All may come at once.
 	//
@@ -50,7 +50,7 @@ type RequestLimit struct {
 	// +required
 	Unit RateLimitUnit `json:"unit"`
 
-	// What requests are counted by. Without it, by the address of the client.
+	// The value that requests are counted by. Empty: the address of the client.
 	// +optional
 	Key *RateLimitKey `json:"key,omitempty"`
 }
@@ -69,14 +69,14 @@ const (
 	RateLimitHour RateLimitUnit = "Hour"
 )
 
-// RateLimitKey says what requests are counted by: those with the same value count together.
+// RateLimitKey is what requests are counted by: requests with the same value count together.
 type RateLimitKey struct {
-	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the
-	// first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path
-	// is the path of the request. Rule counts all requests of the rule together. Claim is one of the token or
-	// session, by the rule's filter JWT or OIDC. Requests without the claim count together, and those of different
-	// issuers apart. Client is the name of the client, by the rule's filter APIKey or BasicAuth. Limits by a Claim or
-	// Client come after these filters. A rule without the filter is answered with 500.
+	// The kind of value. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first
+	// 64 bits. Header and Cookie are the header or cookie of the name; requests without it, or with several, count
+	// together. Path is the path of the request. Rule counts all requests of the rule together. Claim is a claim of the
+	// token or session, by the rule's filter JWT or OIDC. Requests without the claim count together, and requests of
+	// different issuers apart. Client is the name of the client, by the rule's filter APIKey or BasicAuth. Limits by a
+	// Claim or Client come after these filters. A rule without the filter is answered with 500.
 	//
 	// +required
 	Type RateLimitKeyType `json:"type"`

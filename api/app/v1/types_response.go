@@ -17,7 +17,7 @@ type DirectResponse struct {
 	// +kubebuilder:validation:Pattern=`^[^\x00]*$`
 	Body string `json:"body,omitempty"`
 
-	// What the body is.
+	// The type of the body.
 	// +optional
 	// +kubebuilder:default="text/plain; charset=utf-8"
 	// +kubebuilder:validation:MaxLength=128
@@ -53,13 +53,13 @@ type OverriddenResponse struct {
 	// +kubebuilder:validation:MaxItems=16
 	Statuses []BackendErrorStatus `json:"statuses"`
 
-	// The status that clients get. Empty: that of the error.
+	// The status that clients get. Empty: the status of the error.
 	// +optional
 	// +kubebuilder:validation:Minimum=400
 	// +kubebuilder:validation:Maximum=599
 	StatusCode *int32 `json:"statusCode,omitempty"`
 
-	// What the body is.
+	// The type of the body.
 	// +optional
 	// +kubebuilder:default="text/html; charset=utf-8"
 	// +kubebuilder:validation:MaxLength=128
@@ -127,7 +127,7 @@ type LocationRewrite struct {
 	// +required
 	From URLBeginning `json:"from"`
 
-	// What takes the place of this beginning.
+	// The text that replaces this beginning.
 	// +required
 	To URLBeginning `json:"to"`
 }
@@ -156,7 +156,7 @@ type CookiePathRewrite struct {
 	// +required
 	From CookiePath `json:"from"`
 
-	// What takes the place of this beginning.
+	// The text that replaces this beginning.
 	// +required
 	To CookiePath `json:"to"`
 }

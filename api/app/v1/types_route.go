@@ -32,7 +32,7 @@ type Route struct {
 	Rules []RouteRule `json:"rules"`
 }
 
-// RouteRule says which requests go to which backends, and what happens to them on the way.
+// RouteRule matches requests, and sets their backends and what happens to them on the way.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || !has(self.backendRefs) || size(self.backendRefs) == 0 || !self.filters.exists_one(f, has(f.requestRedirect) || has(f.directResponse))",fieldPath=".backendRefs",message="a rule with a RequestRedirect or DirectResponse filter has no backendRefs: remove one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || !self.filters.exists_one(f, f.?requestRedirect.path.replacePrefixMatch.hasValue() || f.?urlRewrite.path.replacePrefixMatch.hasValue()) || has(self.matches) && size(self.matches) == 1 && has(self.matches[0].path) && self.matches[0].path.type == 'PathPrefix'",fieldPath=".filters",message="ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"
@@ -44,9 +44,9 @@ type RouteRule struct {
 	// +kubebuilder:default={{path:{type: "PathPrefix", value: "/"}}}
 	Matches []RouteMatch `json:"matches,omitempty"`
 
-	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization, ExternalAuth and WAF, then a
-	// redirect or direct response, or else the changes of request and answer, and Cache. A type may be there once.
+	// The filters of matching requests and of their answers. The order in the list does not matter: CORS comes first,
+	// then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization, ExternalAuth and WAF, then a redirect
+	// or direct response, or else the changes of request and answer, and Cache. A type may be there once.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -59,7 +59,7 @@ type RouteRule struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.oidc)) || !self.exists(f, has(f.basicAuth) || has(f.apiKey) || has(f.jwt) || has(f.cache))",message="OIDC says who the client is: remove it, or BasicAuth, APIKey, JWT and Cache"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
-	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
+	// The Services that matching requests go to, each with its share by weight. Empty, or all weights zero: 500.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -128,13 +128,13 @@ type RouteMatch struct {
 // with 400. So are those whose path has characters to decode and more than 10,900 bytes, or 3,200 if it has characters
 // that should be encoded.
 type PathMatch struct {
-	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches
-	// /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression:
-	// the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An
-	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
-	// each other. Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a
-	// longer path than those of its host can take is answered with 400. A space is a space in the expression, and what
-	// is not ASCII, control characters and the percent sign are encoded there: %C3%A4, %09, %25.
+	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
+	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the
+	// whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression
+	// is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside each other.
+	// Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a longer path than
+	// the expressions of its host allow is answered with 400. A space is a space in the expression. Control characters,
+	// the percent sign and everything that is not ASCII are encoded there: %C3%A4, %09, %25.
 	// +optional
 	// +kubebuilder:default=PathPrefix
 	Type PathMatchType `json:"type,omitempty"`
@@ -269,7 +269,7 @@ type BackendRef struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Weight *int32 `json:"weight,omitempty"`
 
-	// What happens to the requests for this Service alone, after the rule's filters: RequestHeaderModifier,
+	// Filters of the requests for this Service alone, after the rule's filters: RequestHeaderModifier,
 	// ResponseHeaderModifier and URLRewrite.
 	// +optional
 	// +listType=map
@@ -323,9 +323,9 @@ type RetryCode int32
 // a rule has several backendRefs, the weights are for new clients: the others stay with the Service that they were sent
 // to, even if its weight is zero or it has no endpoint by now, until it is no backendRef any more.
 type SessionPersistence struct {
-	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules
-	// of a host that have the same sessionName share their sessions with a Service: one with several backendRefs sends
-	// a client where another rule has.
+	// The beginning of the cookies' names. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules
+	// of a host that have the same sessionName share their sessions with a Service: one with several backendRefs sends a
+	// client where another rule has.
 	// +optional
 	// +kubebuilder:default=gateway-session
 	// +kubebuilder:validation:MinLength=1
@@ -345,8 +345,8 @@ type SessionPersistence struct {
 	AbsoluteTimeout Duration `json:"absoluteTimeout,omitempty"`
 }
 
-// TCPRoute sends the connections of TCP listeners, and what is inside those of TLS listeners that terminate TLS, to
-// Services.
+// TCPRoute sends the connections of TCP listeners, and the content of connections of TLS listeners with mode Terminate,
+// to Services.
 type TCPRoute struct {
 	// The route's name; it is in the access log. A DNS label.
 	// +required
@@ -360,7 +360,7 @@ type TCPRoute struct {
 	// +kubebuilder:validation:MaxItems=16
 	Listeners []Name `json:"listeners"`
 
-	// Where connections go.
+	// The Services that connections go to.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -386,7 +386,7 @@ type TLSRoute struct {
 	// +kubebuilder:validation:MaxItems=64
 	Hostnames []Hostname `json:"hostnames,omitempty"`
 
-	// Where connections go.
+	// The Services that connections go to.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -394,7 +394,7 @@ type TLSRoute struct {
 	Rules []ConnectionRule `json:"rules"`
 }
 
-// ConnectionRule says where connections go.
+// ConnectionRule sets the Services that connections go to.
 type ConnectionRule struct {
 	// The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint,
 	// or does not exist, is closed.

@@ -18,7 +18,7 @@ type RouteFilter struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What happens to requests.
+	// The filters.
 	// +required
 	Spec RouteFilterSpec `json:"spec"`
 }

@@ -55,10 +55,10 @@ type GatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Routes []RouteStatus `json:"routes,omitempty"`
 
-	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service.
-	// With spec.pods.hostPorts and no load balancer, they are the first addresses of the nodes whose proxy receives
-	// traffic, in order; if none does, they stay. There are none as long as the load balancer has none: Programmed then
-	// has the reason AddressNotAssigned.
+	// The addresses for clients: the load balancer's, or without one the cluster IPs of the Service. With
+	// spec.pods.hostPorts and no load balancer, they are the first addresses of the nodes whose proxy receives traffic,
+	// in order; if none does, they stay. There are none as long as the load balancer has none: Programmed then has the
+	// reason AddressNotAssigned.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -115,7 +115,7 @@ type Attachments struct {
 	// +optional
 	WAF bool `json:"waf,omitempty"`
 
-	// Those of the Secrets that logins at providers need.
+	// The Secrets of users that logins at providers need.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -159,7 +159,7 @@ type ListenerStatus struct {
 	// +required
 	AttachedRoutes int32 `json:"attachedRoutes"`
 
-	// What is wrong with the listener. ResolvedRefs is False if a certificate that it names cannot be used.
+	// The conditions of the listener. ResolvedRefs is False if a certificate that it names cannot be used.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -178,7 +178,7 @@ type RouteStatus struct {
 	// +required
 	Name Name `json:"name"`
 
-	// What is wrong with the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it
+	// The conditions of the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it
 	// names cannot be used. The rest of the route is served.
 	// +optional
 	// +listType=map
