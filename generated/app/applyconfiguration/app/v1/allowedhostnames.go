@@ -11,10 +11,10 @@ import (
 // AllowedHostnamesApplyConfiguration represents a declarative configuration of the AllowedHostnames type for use
 // with apply.
 //
-// AllowedHostnames says which namespaces may use which hostnames, in routes and in the listeners of ListenerSets. A
+// AllowedHostnames sets which namespaces may use which hostnames, in routes and in the listeners of ListenerSets. A
 // route with a hostname that its namespace may not use is not accepted, with none of its hostnames. A route without a
-// hostname uses that of the listener. A wildcard uses every name below it. Without a hostname on either side, it is
-// every hostname. Hosts that requests are redirected to do not count, and neither do TCP listeners.
+// hostname uses the listener's. A wildcard uses every name below it. Without a hostname on either side, it is every
+// hostname. Hosts that requests are redirected to do not count, and neither do TCP listeners.
 type AllowedHostnamesApplyConfiguration struct {
 	// The hostnames that namespaces may use. A namespace may use no others. Empty: each may use every hostname.
 	Rules []HostnameRuleApplyConfiguration `json:"rules,omitempty"`

@@ -7,7 +7,7 @@ package v1
 // AllowedRoutesApplyConfiguration represents a declarative configuration of the AllowedRoutes type for use
 // with apply.
 //
-// AllowedRoutes says which route objects may attach to a listener.
+// AllowedRoutes sets which route objects may attach to a listener.
 type AllowedRoutesApplyConfiguration struct {
 	// The namespaces that they may be in.
 	Namespaces *RouteNamespacesApplyConfiguration `json:"namespaces,omitempty"`

@@ -20,7 +20,7 @@ import (
 type APIKeyApplyConfiguration struct {
 	// The Secret with the keys, in the Gateway's namespace.
 	SecretRef *ObjectReferenceApplyConfiguration `json:"secretRef,omitempty"`
-	// Where a request may have its key. One with several keys gets 401, whatever they are.
+	// The places where a request may have its key. A request with several keys gets 401, whatever they are.
 	From []CredentialSourceApplyConfiguration `json:"from,omitempty"`
 	// The header in which the backend gets the name of the client. What clients send in it is removed.
 	ClientHeader *appv1.HeaderName `json:"clientHeader,omitempty"`

@@ -22,7 +22,7 @@ type AttachmentsApplyConfiguration struct {
 	VerifiesNames *bool `json:"verifiesNames,omitempty"`
 	// Whether a RouteFilter has a WAF. The pods have the container "waf" then, which looks at requests.
 	WAF *bool `json:"waf,omitempty"`
-	// Those of the Secrets that logins at providers need.
+	// The Secrets of users that logins at providers need.
 	Logins []ObjectReferenceApplyConfiguration `json:"logins,omitempty"`
 }
 

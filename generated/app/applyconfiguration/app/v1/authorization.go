@@ -10,7 +10,7 @@ package v1
 // Authorization lets requests through by an ordered list of rules. The first rule that a request meets decides. A
 // request that a rule denies gets 403, and so does one that meets no rule: what is not allowed is denied.
 //
-// It comes after BasicAuth, APIKey and JWT, so it knows whom a request is of.
+// It comes after BasicAuth, APIKey and JWT, so it knows who the client is.
 type AuthorizationApplyConfiguration struct {
 	// The rules, in the order in which they are tried.
 	Rules []AuthorizationRuleApplyConfiguration `json:"rules,omitempty"`

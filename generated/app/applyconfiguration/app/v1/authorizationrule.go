@@ -11,18 +11,20 @@ import (
 // AuthorizationRuleApplyConfiguration represents a declarative configuration of the AuthorizationRule type for use
 // with apply.
 //
-// AuthorizationRule says what happens to some requests: those that meet each of its fields. Without any, to all.
+// AuthorizationRule allows or denies the requests that meet each of its fields. Without any, it allows or denies all
+// requests.
 //
-// What is not known, or cannot be read, is nothing that a rule allows, and anything that a rule denies. Such is a claim
-// that is an object or a list of other than texts, and a client or claim that a filter in shadow did not find.
+// A value that is unknown, or cannot be read, meets no rule that allows, and each rule that denies. Examples are a
+// claim that is an object or a list of other things than texts, and a client or claim that a filter in shadow did not
+// find.
 type AuthorizationRuleApplyConfiguration struct {
 	// Allow: let the requests through. Deny: answer 403.
 	Action *appv1.AuthorizationAction `json:"action,omitempty"`
 	// The method is one of these.
 	Methods []appv1.HTTPMethod `json:"methods,omitempty"`
-	// The path is one of these or below it, by whole segments, as with matches of type PathPrefix. It is that of the
-	// client, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1. There are no
-	// wildcards: write a star of a path as %2A.
+	// The path is one of these or below it, by whole segments, as with matches of type PathPrefix. It is the path as the
+	// client sent it, before any rewrite. A rule that denies /admin denies it with parameters, too, as in /admin;v=1.
+	// There are no wildcards: write a star of a path as %2A.
 	Paths []appv1.AuthorizationPath `json:"paths,omitempty"`
 	// The address of the client, as for the filter ClientAddress, is in one of these ranges.
 	Addresses []appv1.AddressRange `json:"addresses,omitempty"`

@@ -18,8 +18,8 @@ type BackendApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// The port of the Service.
 	Port *int32 `json:"port,omitempty"`
-	// Speak TLS to the endpoints, and check who they are. Requests for a Service port whose appProtocol says TLS (https,
-	// wss, kubernetes.io/wss) are answered with 500 as long as there is nothing here.
+	// Connect to the endpoints by TLS, and verify their certificates. Requests for a Service port whose appProtocol means
+	// TLS (https, wss, kubernetes.io/wss) are answered with 500 without this field.
 	TLS                               *BackendTLSApplyConfiguration `json:"tls,omitempty"`
 	BackendSettingsApplyConfiguration `json:""`
 }

@@ -27,7 +27,7 @@ type BackendPolicyApplyConfiguration struct {
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// The Services, and how to talk to their endpoints.
 	Spec *BackendPolicySpecApplyConfiguration `json:"spec,omitempty"`
-	// What Gateways make of the policy.
+	// The state of the policy at Gateways.
 	Status *BackendPolicyStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type BackendRefApplyConfiguration struct {
 	Port *int32 `json:"port,omitempty"`
 	// The share of the rule's requests: the weight divided by the sum of the weights. Zero: none.
 	Weight *int32 `json:"weight,omitempty"`
-	// What happens to the requests for this Service alone, after the rule's filters: RequestHeaderModifier,
+	// Filters of the requests for this Service alone, after the rule's filters: RequestHeaderModifier,
 	// ResponseHeaderModifier and URLRewrite.
 	Filters []BackendRefFilterApplyConfiguration `json:"filters,omitempty"`
 }

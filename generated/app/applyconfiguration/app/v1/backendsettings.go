@@ -13,7 +13,7 @@ import (
 //
 // BackendSettings configure how proxies talk to the endpoints of a Service port, except TLS.
 type BackendSettingsApplyConfiguration struct {
-	// Begin every connection with a PROXY protocol header of this version, which says where the client is.
+	// Begin every connection with a PROXY protocol header of this version, which has the client's address.
 	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 	// How requests are spread over the endpoints.
 	LoadBalancing *LoadBalancingApplyConfiguration `json:"loadBalancing,omitempty"`
@@ -23,12 +23,12 @@ type BackendSettingsApplyConfiguration struct {
 	OutlierDetection *OutlierDetectionApplyConfiguration `json:"outlierDetection,omitempty"`
 	// How many requests an endpoint gets at a time, and how many wait.
 	Connections *ConnectionLimitsApplyConfiguration `json:"connections,omitempty"`
-	// What requests do while the Service has no endpoint that can take them: wait for one. Empty: they are answered with
-	// 503. Connections of TCP and TLS listeners do not wait.
+	// Let requests wait while the Service has no usable endpoint. Empty: they are answered with 503. Connections of TCP
+	// and TLS listeners do not wait.
 	WaitForEndpoint *WaitForEndpointApplyConfiguration `json:"waitForEndpoint,omitempty"`
 	// A Service of the same namespace whose endpoints get the requests and connections while this one has no ready
 	// endpoint, or none whose health checks pass. In a BackendPolicy, it may be a ServiceImport. All other settings, TLS
-	// and the appProtocol are those of this Service.
+	// and the appProtocol come from this Service.
 	Backup *BackupServiceApplyConfiguration `json:"backup,omitempty"`
 }
 

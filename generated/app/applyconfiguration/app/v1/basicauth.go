@@ -19,7 +19,7 @@ import (
 type BasicAuthApplyConfiguration struct {
 	// The Secret with the users, in the Gateway's namespace.
 	SecretRef *ObjectReferenceApplyConfiguration `json:"secretRef,omitempty"`
-	// What browsers show when they ask for the password.
+	// The text that browsers show when they ask for the password.
 	Realm *string `json:"realm,omitempty"`
 	// The header in which the backend gets the name of the user, who is the client. What clients send in it is removed.
 	ClientHeader *appv1.HeaderName `json:"clientHeader,omitempty"`

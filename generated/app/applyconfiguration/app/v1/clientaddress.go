@@ -11,9 +11,9 @@ import (
 // ClientAddressApplyConfiguration represents a declarative configuration of the ClientAddress type for use
 // with apply.
 //
-// ClientAddress says which clients may use a route. Others get 403. The client is the one that connects. Where that is
-// a trusted proxy (spec.trustedProxies), it is the last address in X-Forwarded-For that is not one of a trusted proxy,
-// of the last five; what is not an address there gets 403.
+// ClientAddress sets which clients may use a route. Others get 403. The client is the address that connects. If that is
+// a trusted proxy (spec.trustedProxies), the client is the last address in X-Forwarded-For, of the last five, that is
+// not a trusted proxy. Anything but an address there gets 403.
 type ClientAddressApplyConfiguration struct {
 	// The ranges that have access. Empty: all that are not denied.
 	Allow []appv1.AddressRange `json:"allow,omitempty"`

@@ -11,11 +11,11 @@ import (
 // ClientValidationApplyConfiguration represents a declarative configuration of the ClientValidation type for use
 // with apply.
 //
-// ClientValidation says whose certificates clients have to show.
+// ClientValidation sets which certificates clients have to show.
 //
 // The backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject,
-// and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names, or as
-// Client-Cert-Chain, is removed.
+// and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. Headers of these names, and Client-Cert-Chain, of
+// clients are removed.
 type ClientValidationApplyConfiguration struct {
 	// The ConfigMaps with the certificates (PEM, under the key ca.crt) of those who sign clients' certificates.
 	CACertificateRefs []ObjectReferenceApplyConfiguration `json:"caCertificateRefs,omitempty"`

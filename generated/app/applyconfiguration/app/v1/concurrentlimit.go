@@ -7,12 +7,12 @@ package v1
 // ConcurrentLimitApplyConfiguration represents a declarative configuration of the ConcurrentLimit type for use
 // with apply.
 //
-// ConcurrentLimit says how many concurrent requests there may be.
+// ConcurrentLimit bounds the number of concurrent requests.
 type ConcurrentLimitApplyConfiguration struct {
 	// How many there may be for each key.
 	//
 	Requests *int32 `json:"requests,omitempty"`
-	// What requests are counted by. Without it, by the address of the client.
+	// The value that requests are counted by. Empty: the address of the client.
 	Key *RateLimitKeyApplyConfiguration `json:"key,omitempty"`
 }
 

@@ -7,7 +7,7 @@ package v1
 // ConnectionRuleApplyConfiguration represents a declarative configuration of the ConnectionRule type for use
 // with apply.
 //
-// ConnectionRule says where connections go.
+// ConnectionRule sets the Services that connections go to.
 type ConnectionRuleApplyConfiguration struct {
 	// The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint,
 	// or does not exist, is closed.

@@ -15,7 +15,7 @@ import (
 type CookiePathRewriteApplyConfiguration struct {
 	// How a path has to begin. Others stay. With /app, /shop makes /shop/cart of /app/cart, and /shoples of /apples.
 	From *appv1.CookiePath `json:"from,omitempty"`
-	// What takes the place of this beginning.
+	// The text that replaces this beginning.
 	To *appv1.CookiePath `json:"to,omitempty"`
 }
 

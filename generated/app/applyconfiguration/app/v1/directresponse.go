@@ -13,7 +13,7 @@ type DirectResponseApplyConfiguration struct {
 	StatusCode *int32 `json:"statusCode,omitempty"`
 	// The body. Empty: none.
 	Body *string `json:"body,omitempty"`
-	// What the body is.
+	// The type of the body.
 	ContentType *string `json:"contentType,omitempty"`
 	// Other headers of the answer, as Retry-After. Content-Type and the headers that frame a message and its connection
 	// cannot be set.

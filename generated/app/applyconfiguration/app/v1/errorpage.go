@@ -11,12 +11,12 @@ import (
 // ErrorPageApplyConfiguration represents a declarative configuration of the ErrorPage type for use
 // with apply.
 //
-// ErrorPage is the body of errors that the proxies answer with by themselves. Answers of backends stay as they are, and
-// so do those of the filter DirectResponse and of Services that ExternalAuth asks.
+// ErrorPage is the body of errors that the proxies answer with by themselves. Answers of backends, of the filter
+// DirectResponse, and of Services that ExternalAuth asks stay as they are.
 type ErrorPageApplyConfiguration struct {
 	// The statuses that it is for.
 	Statuses []appv1.ErrorStatus `json:"statuses,omitempty"`
-	// What the body is. It is not application/grpc: clients of gRPC know by that whether a backend has answered.
+	// The type of the body. It cannot be application/grpc, by which clients of gRPC see that a backend has answered.
 	ContentType *string `json:"contentType,omitempty"`
 	// The body, of at most 12288 bytes. It is sent as it is: there are no variables.
 	Body *string `json:"body,omitempty"`

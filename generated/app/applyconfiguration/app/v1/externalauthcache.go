@@ -8,14 +8,14 @@ package v1
 // with apply.
 //
 // ExternalAuthCache keeps answers of 2xx, 3xx and 4xx for as long as their Cache-Control says, by max-age or s-maxage.
-// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. Nor is an answer kept longer than a
-// JSON Web Token lives that the Service was sent.
+// Answers with no-store, no-cache, private, Set-Cookie or "Vary: *" are not kept. No answer is kept longer than a JSON
+// Web Token is valid that the Service was sent.
 //
 // A kept answer is for requests of the same rule that send the Service the same: host, method, path and query, the
-// client's address, requestHeaders and the body. Each thread of each proxy keeps its own. Whose access is revoked may
-// get in as long as an answer is kept.
+// client's address, requestHeaders and the body. Each thread of each proxy keeps its own. A client whose access is
+// revoked gets in as long as an answer is kept.
 type ExternalAuthCacheApplyConfiguration struct {
-	// How many seconds an answer is kept at most, whatever its Cache-Control says.
+	// The most seconds that an answer is kept, even if its Cache-Control allows more.
 	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
 	// The part of what the Service is sent that its answer depends on. By default, it is everything.
 	Key *ExternalAuthCacheKeyApplyConfiguration `json:"key,omitempty"`

@@ -11,11 +11,11 @@ import (
 // ExternalAuthCacheKeyApplyConfiguration represents a declarative configuration of the ExternalAuthCacheKey type for use
 // with apply.
 //
-// ExternalAuthCacheKey names what an answer depends on, beside the host, the body and Authorization. Requests that send
-// the Service the same of it get the same answer. The Service is asked about each request that has neither
-// Authorization nor any of the cookies and headers, besides X-Forwarded-*.
+// ExternalAuthCacheKey names what an answer depends on, beside the host, the body and Authorization. Requests that are
+// equal in these parts get the same answer. The Service is always asked about a request that has neither Authorization
+// nor any of the cookies and headers other than X-Forwarded-*.
 //
-// Warning: if the Service looks at anything else, one client gets what it decided for another.
+// Warning: if the Service looks at anything else, one client gets the decision for another.
 type ExternalAuthCacheKeyApplyConfiguration struct {
 	// The headers, of those that the Service gets. X-Forwarded-Uri has the path and query of the request,
 	// X-Forwarded-Method its method, and X-Forwarded-For the client's address.

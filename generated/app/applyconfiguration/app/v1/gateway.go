@@ -17,15 +17,15 @@ import (
 // GatewayApplyConfiguration represents a declarative configuration of the Gateway type for use
 // with apply.
 //
-// Gateway says which HTTP traffic enters a namespace and where it goes. For every Gateway the operator keeps a data
-// plane running: HAProxy pods behind a Service, configured from this object.
+// Gateway sets which HTTP traffic enters a namespace, and where it goes. The operator keeps a data plane running for
+// every Gateway: HAProxy pods behind a Service, configured from this object.
 type GatewayApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata. The name may have up to 55 characters and must be a DNS label.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// What traffic to accept, where to send it, and how to run the proxies.
+	// The traffic to accept, the backends to send it to, and the settings of the proxies.
 	Spec *GatewaySpecApplyConfiguration `json:"spec,omitempty"`
-	// What was observed: written by the operator, read by everyone else.
+	// The observed state. The operator writes it, and everyone else only reads it.
 	Status *GatewayStatusApplyConfiguration `json:"status,omitempty"`
 }
 

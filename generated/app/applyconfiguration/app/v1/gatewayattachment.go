@@ -17,15 +17,15 @@ import (
 // GatewayAttachmentApplyConfiguration represents a declarative configuration of the GatewayAttachment type for use
 // with apply.
 //
-// GatewayAttachment says that a namespace has objects of the Gateway API that belong to a Gateway of our own. It is in
-// the namespace of that Gateway, is named GATEWAY.NAMESPACE, and goes with the Gateway. The operator writes it, with
+// GatewayAttachment names a namespace with objects of the Gateway API that belong to a Gateway of our own. It is in the
+// namespace of that Gateway, is named GATEWAY.NAMESPACE, and is deleted with the Gateway. The operator writes it, with
 // its status in one piece, and nobody else does. The agents watch the namespace if it is Bound. Which of the objects
 // count, and what they mean, the agents find out for themselves.
 type GatewayAttachmentApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// What the pods of the Gateway watch, and what they mount for the namespace.
+	// The resources that the pods of the Gateway watch in the namespace, and the objects that they mount for it.
 	Spec *GatewayAttachmentSpecApplyConfiguration `json:"spec,omitempty"`
 	// Whether they may.
 	Status *GatewayAttachmentStatusApplyConfiguration `json:"status,omitempty"`

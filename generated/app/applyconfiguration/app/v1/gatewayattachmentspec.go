@@ -24,7 +24,7 @@ type GatewayAttachmentSpecApplyConfiguration struct {
 	// The Secrets in the Gateway's namespace with users, API keys or keys of sessions that RouteFilters name. The pods
 	// mount them.
 	Users []ObjectReferenceApplyConfiguration `json:"users,omitempty"`
-	// Those of the Secrets that logins at providers need.
+	// The Secrets of users that logins at providers need.
 	Logins []ObjectReferenceApplyConfiguration `json:"logins,omitempty"`
 	// Whether a BackendTLSPolicy has subjectAltNames. The pods have the container "keys" then, which verifies them.
 	VerifiesNames *bool `json:"verifiesNames,omitempty"`

@@ -17,9 +17,9 @@ import (
 // GatewayConfigApplyConfiguration represents a declarative configuration of the GatewayConfig type for use
 // with apply.
 //
-// GatewayConfig says how to run the data planes of Gateways of the Gateway API, which have no fields for it. A
-// GatewayClass names them in spec.parametersRef, for all its Gateways. A Gateway names one in
-// spec.infrastructure.parametersRef, for itself: what it sets replaces what that of the class sets.
+// GatewayConfig has the settings of data planes of Gateways of the Gateway API, which have no fields for them. A
+// GatewayClass names one in spec.parametersRef, for all its Gateways. A Gateway names one in
+// spec.infrastructure.parametersRef, for itself: each field that it sets replaces the field of the class.
 type GatewayConfigApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata.

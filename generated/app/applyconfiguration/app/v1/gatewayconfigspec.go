@@ -11,7 +11,7 @@ import (
 // GatewayConfigSpecApplyConfiguration represents a declarative configuration of the GatewayConfigSpec type for use
 // with apply.
 //
-// GatewayConfigSpec says how to run data planes. Each field is as in the spec of our own kind Gateway.
+// GatewayConfigSpec has the settings of data planes. Each field is as in the spec of our own kind Gateway.
 type GatewayConfigSpecApplyConfiguration struct {
 	// How many proxy pods to run. Without it there are two at first, and kubectl scale or a HorizontalPodAutoscaler may
 	// change their number in the Gateway of the kind app.example.com that the operator makes.
@@ -34,7 +34,7 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// Offer HTTP/3 on the ports of HTTPS listeners.
 	Http3 *HTTP3ApplyConfiguration `json:"http3,omitempty"`
-	// What the access log has beside its usual keys.
+	// Keys of the access log beside its usual ones.
 	AccessLog *AccessLogApplyConfiguration `json:"accessLog,omitempty"`
 	// Measure the requests of each route or rule: the agents' metrics get histograms of their times and sizes, by the
 	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:

@@ -24,7 +24,7 @@ type GatewayProxyApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata. The name is the pod's.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// What the pod runs.
+	// The configuration that the pod runs.
 	Status *GatewayProxyStatusApplyConfiguration `json:"status,omitempty"`
 }
 

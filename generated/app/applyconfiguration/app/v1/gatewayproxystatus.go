@@ -28,8 +28,8 @@ type GatewayProxyStatusApplyConfiguration struct {
 	// Resources and namespaces whose objects HAProxy answers by up to a later resourceVersion, or up to none. The pod
 	// watches the namespaces that gatewayattachments named up to theirs.
 	Resources []ProxiedResourceApplyConfiguration `json:"resources,omitempty"`
-	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
-	// generation comes first.
+	// The problems that keep HAProxy from running all of the Gateway's newest generation. Problems of a whole generation
+	// come first.
 	Problems []ProxyProblemApplyConfiguration `json:"problems,omitempty"`
 	// How many more problems there are than problems lists.
 	OmittedProblems *int32 `json:"omittedProblems,omitempty"`

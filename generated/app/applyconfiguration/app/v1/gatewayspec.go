@@ -19,9 +19,8 @@ type GatewaySpecApplyConfiguration struct {
 	// HorizontalPodAutoscaler change this field. It has no effect if pods.kind is DaemonSet.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port
-	// speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with those of
-	// protocol HTTPS, or with those of protocol TLS that terminate it. A client that asks for no server name gets to the
-	// latter.
+	// speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with listeners of
+	// protocol HTTPS, or of protocol TLS with tls.mode Terminate. A client without a server name gets to the latter.
 	Listeners []ListenerApplyConfiguration `json:"listeners,omitempty"`
 	// Which namespaces may use which hostnames, in route objects of the Gateway API. The routes in this object may use
 	// any. Empty: each may use every hostname, as far as listeners allow its routes.
@@ -29,15 +28,15 @@ type GatewaySpecApplyConfiguration struct {
 	// How much each namespace may have by route objects of the Gateway API. The routes in this object have no bounds of
 	// this kind. Empty: the defaults of its fields.
 	NamespaceBudget *NamespaceBudgetApplyConfiguration `json:"namespaceBudget,omitempty"`
-	// Which requests go to which Services. Names are unique.
+	// The routes of requests to Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a
 	// wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
 	//
-	// spec.clientLimits says how many headers a request may have. An answer may have 1,000 headers, and 31,000 bytes of
-	// them. One with more becomes 502.
+	// spec.clientLimits bounds the headers of a request. An answer may have 1,000 headers, and 31,000 bytes of them. A
+	// larger one becomes 502.
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
 	// Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.
 	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`
@@ -54,13 +53,12 @@ type GatewaySpecApplyConfiguration struct {
 	// While it cannot be used, nothing is sent there: requests get 500, and the condition ResolvedRefs names the Secret.
 	// Empty: no certificate.
 	BackendClientCertificateRef *ObjectReferenceApplyConfiguration `json:"backendClientCertificateRef,omitempty"`
-	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers
-	// Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are
-	// kept, too. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies
-	// only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or
-	// 80 where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies,
-	// idle connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60
-	// s.
+	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to name the client. Their headers
+	// Forwarded and X-Forwarded-* are kept, and their own address is added. Headers like X-Real-IP are kept, too. These
+	// headers of all other clients are removed. A listener with proxyProtocol takes connections of trusted proxies only.
+	// Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80
+	// where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies, idle
+	// connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60 s.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How much of each proxy pod clients may take, so that none of them takes it from the others.
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
@@ -68,7 +66,7 @@ type GatewaySpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// Offer HTTP/3 on the ports of HTTPS listeners. Without it, they speak HTTP/1.1 and HTTP/2.
 	Http3 *HTTP3ApplyConfiguration `json:"http3,omitempty"`
-	// What the access log has beside its usual keys.
+	// Keys of the access log beside its usual ones.
 	AccessLog *AccessLogApplyConfiguration `json:"accessLog,omitempty"`
 	// Measure the requests of each route or rule: the agents' metrics get histograms of their times and sizes, by the
 	// class of the status. ByRoute: for each route. ByRule: for each rule of a route, which costs Prometheus more. Empty:

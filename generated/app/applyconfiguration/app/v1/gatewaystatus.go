@@ -26,10 +26,10 @@ type GatewayStatusApplyConfiguration struct {
 	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`
 	// The routes of the spec that are not served in full, at most 64 of them. The condition Accepted has their number.
 	Routes []RouteStatusApplyConfiguration `json:"routes,omitempty"`
-	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service.
-	// With spec.pods.hostPorts and no load balancer, they are the first addresses of the nodes whose proxy receives
-	// traffic, in order; if none does, they stay. There are none as long as the load balancer has none: Programmed then
-	// has the reason AddressNotAssigned.
+	// The addresses for clients: the load balancer's, or without one the cluster IPs of the Service. With
+	// spec.pods.hostPorts and no load balancer, they are the first addresses of the nodes whose proxy receives traffic,
+	// in order; if none does, they stay. There are none as long as the load balancer has none: Programmed then has the
+	// reason AddressNotAssigned.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
 	// Deprecated: GatewayAttachments have it. It is there as long as a pod of an earlier release reads it.
 	Attachments *AttachmentsApplyConfiguration `json:"attachments,omitempty"`

@@ -16,7 +16,8 @@ import (
 type HeaderFilterApplyConfiguration struct {
 	// Headers that replace all of their name. The headers that frame a message and its connection cannot be changed.
 	Set []HeaderApplyConfiguration `json:"set,omitempty"`
-	// Headers to add to those of their name. The headers that frame a message and its connection cannot be changed.
+	// Headers to add to existing headers of the same name. The headers that frame a message and its connection cannot be
+	// changed.
 	Add []HeaderApplyConfiguration `json:"add,omitempty"`
 	// Names of headers to remove. The headers that frame a message and its connection cannot be changed.
 	Remove []appv1.ModifiedHeaderName `json:"remove,omitempty"`

@@ -15,10 +15,10 @@ import (
 type HeaderVariableApplyConfiguration struct {
 	// The name of the header. The headers that frame a message and its connection cannot be set.
 	Name *appv1.ModifiedHeaderName `json:"name,omitempty"`
-	// What is its value. BackendService: the name of the Service that gets the request. Route: the name of the route, as
-	// in the access log. ClientAddress: the address of the client, as trusted proxies name it. TLSVersion and
-	// TLSServerName: the version, as TLSv1.3, and the server name of the client's TLS connection. RequestID: the ID of the
-	// request, as in the access log.
+	// The value of the header. BackendService: the name of the Service that gets the request. Route: the name of the
+	// route, as in the access log. ClientAddress: the address of the client, as trusted proxies name it. TLSVersion and
+	// TLSServerName: the version, as TLSv1.3, and the server name of the client's TLS connection. RequestID: the ID of
+	// the request, as in the access log.
 	Variable *appv1.HeaderVariableName `json:"variable,omitempty"`
 }
 

@@ -11,20 +11,20 @@ import (
 // JWTApplyConfiguration represents a declarative configuration of the JWT type for use
 // with apply.
 //
-// JWT lets a request through only with a valid token of one of some issuers: a JSON Web Token (RFC 7519), signed, in
-// the header "Authorization: Bearer" or where from says. Others get 401, and 403 if a required scope or claim is
-// missing, with the header WWW-Authenticate.
+// JWT lets a request through only with a valid token of one of some issuers: a signed JSON Web Token (RFC 7519), in the
+// header "Authorization: Bearer" or in one of the places in from. Others get 401, and 403 if a required scope or claim
+// is missing, with the header WWW-Authenticate.
 //
-// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
-// its signatures are made by, and not the token.
+// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides the algorithm of
+// its signatures, not the token.
 type JWTApplyConfiguration struct {
-	// Who may have issued a token. Its "iss" says which of them it is, and only the keys and audiences of that one count.
-	// Scopes and claims are as required of the tokens of all of them.
+	// The issuers whose tokens are accepted. The "iss" of a token names its issuer, and only the keys and audiences of
+	// that issuer count. Required scopes and claims are for the tokens of all issuers.
 	Issuers []JWTIssuerApplyConfiguration `json:"issuers,omitempty"`
-	// Where a request may have its token. One with several tokens gets 401, whatever they are. The backend gets the token.
-	// Without it, in the header Authorization.
+	// The places where a request may have its token. A request with several tokens gets 401, whatever they are. The
+	// backend gets the token. Empty: the header Authorization.
 	From []CredentialSourceApplyConfiguration `json:"from,omitempty"`
-	// Headers that tell the backend what a token says. Headers of these names that clients send are removed.
+	// Headers for the backend with claims of a token. Headers of these names that clients send are removed.
 	ClaimsToHeaders []JWTClaimHeaderApplyConfiguration `json:"claimsToHeaders,omitempty"`
 	// The scopes that a token has to have, all of them, in its "scope" or "scp". Others get 403.
 	RequiredScopes []appv1.JWTScope `json:"requiredScopes,omitempty"`

@@ -9,15 +9,15 @@ package v1
 //
 // JWTKeys are where the keys of an issuer are: one of the fields is set.
 type JWTKeysApplyConfiguration struct {
-	// The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384 and
-	// P-521. Each has a "kid" of its own. An RSA key is for RS256, unless its "alg" says otherwise. Keys whose "use" is
+	// The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384
+	// and P-521. Each has a "kid" of its own. An RSA key is for RS256, unless it has another "alg". Keys whose "use" is
 	// "enc" are ignored. Requests for a rule with keys that cannot be used are answered with 500.
 	Inline *string `json:"inline,omitempty"`
 	// The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it
 	// takes no new pods. The name of another one does. While its keys cannot be used, those before stay in use; without
 	// any, requests are answered with 503.
 	ConfigMapRef *ObjectReferenceApplyConfiguration `json:"configMapRef,omitempty"`
-	// Where the issuer publishes such a set. Keys in it that cannot be used are ignored.
+	// The URL where the issuer publishes such a set. Keys in it that cannot be used are ignored.
 	Remote *RemoteJWTKeysApplyConfiguration `json:"remote,omitempty"`
 }
 

@@ -22,9 +22,9 @@ type ListenerApplyConfiguration struct {
 	// the Service that the server name stands for: see tls.mode.
 	Protocol *appv1.Protocol `json:"protocol,omitempty"`
 	// Only requests for this hostname use the listener. "*.example.com" stands for every name below example.com, but not
-	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific
-	// hostname, and the routes of that listener only. With TLS it also says which server names the listener's certificates
-	// are for; a request over a connection made for another listener is answered with 421.
+	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific hostname,
+	// and the routes of that listener only. With TLS, it also sets which server names the listener's certificates are
+	// for; a request over a connection made for another listener is answered with 421.
 	Hostname *appv1.Hostname `json:"hostname,omitempty"`
 	// How to speak TLS. Required for protocols HTTPS and TLS.
 	TLS *ListenerTLSApplyConfiguration `json:"tls,omitempty"`

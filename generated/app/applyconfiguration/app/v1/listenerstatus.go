@@ -19,7 +19,7 @@ type ListenerStatusApplyConfiguration struct {
 	Name *appv1.Name `json:"name,omitempty"`
 	// How many routes of the spec are attached to the listener.
 	AttachedRoutes *int32 `json:"attachedRoutes,omitempty"`
-	// What is wrong with the listener. ResolvedRefs is False if a certificate that it names cannot be used.
+	// The conditions of the listener. ResolvedRefs is False if a certificate that it names cannot be used.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

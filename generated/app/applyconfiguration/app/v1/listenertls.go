@@ -13,19 +13,19 @@ import (
 //
 // ListenerTLS is how a listener speaks TLS.
 type ListenerTLSApplyConfiguration struct {
-	// Terminate: the proxies have the certificates and open TLS; routes get what is inside. Passthrough: TLS goes
-	// unopened to the Service that the server name stands for; only for protocol TLS, with spec.tlsRoutes.
+	// Terminate: the proxies have the certificates and terminate TLS; routes get the content. Passthrough: TLS passes
+	// unchanged to the Service that the server name selects; only for protocol TLS, with spec.tlsRoutes.
 	Mode *appv1.TLSMode `json:"mode,omitempty"`
-	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets
-	// the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing,
+	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the
+	// one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing,
 	// invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a
 	// Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does
-	// not match, pods keep using what it held before; it is named, too. Required for mode Terminate.
+	// not match, pods keep using its earlier content; it is named, too. Required for mode Terminate.
 	CertificateRefs []ObjectReferenceApplyConfiguration `json:"certificateRefs,omitempty"`
 	// The lowest version of TLS that clients may use.
 	MinVersion *appv1.TLSVersion `json:"minVersion,omitempty"`
 	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and
-	// authenticated encryption. Modern: those of TLS 1.3 alone.
+	// authenticated encryption. Modern: only the suites of TLS 1.3.
 	CipherProfile *appv1.CipherProfile `json:"cipherProfile,omitempty"`
 	// Whether clients have to show a certificate. Empty: they are not asked for one.
 	ClientValidation *ClientValidationApplyConfiguration `json:"clientValidation,omitempty"`

@@ -15,7 +15,7 @@ import (
 type LocationRewriteApplyConfiguration struct {
 	// How a URL has to begin, as http://shop.internal:8080/ or /app/. Other URLs stay.
 	From *appv1.URLBeginning `json:"from,omitempty"`
-	// What takes the place of this beginning.
+	// The text that replaces this beginning.
 	To *appv1.URLBeginning `json:"to,omitempty"`
 }
 

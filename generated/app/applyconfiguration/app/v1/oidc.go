@@ -23,23 +23,23 @@ type OIDCApplyConfiguration struct {
 	Issuer *string `json:"issuer,omitempty"`
 	// The ID by which the provider knows this client.
 	ClientID *string `json:"clientID,omitempty"`
-	// The Secret in the Gateway's namespace with what the provider knows the client by, under the key client-secret, with
-	// the issuer that this is for, under issuer, and with keys for sessions, under session-keys: lines of 64 hexadecimal
-	// digits. The first key encrypts, and all decrypt. With another issuer, nobody can log in. The pods mount the Secret.
-	// An edit of it takes no new pods. The name of another one does, and until then requests get 503.
+	// The Secret in the Gateway's namespace. The key client-secret has the client's secret at the provider, and the key
+	// issuer the issuer that this secret is for. The key session-keys has keys for sessions: lines of 64 hexadecimal
+	// digits. The first encrypts, and all decrypt. With another issuer, nobody can log in. The pods mount the Secret. An
+	// edit of it takes no new pods. The name of another one does, and until then requests get 503.
 	SecretRef *ObjectReferenceApplyConfiguration `json:"secretRef,omitempty"`
 	// The ConfigMaps with the certificates (PEM) that the provider is verified by, under the key ca.crt, in the Gateway's
 	// namespace. Empty: those that Mozilla trusts.
 	CACertificateRefs []ObjectReferenceApplyConfiguration `json:"caCertificateRefs,omitempty"`
-	// What to ask the provider for, beside openid: such as email, groups, or offline_access, with which most providers
-	// let sessions be renewed.
+	// The scopes to ask the provider for, beside openid, such as email, groups, or offline_access, with which most
+	// providers let sessions be renewed.
 	Scopes []appv1.JWTScope `json:"scopes,omitempty"`
 	// The path below which the proxy itself answers, on each host: the provider sends browsers back to PATH/callback, and
 	// PATH/logout ends a session. Rules with this filter have to match both.
 	Path *string `json:"path,omitempty"`
 	// The path to which a browser goes after it has logged out, unless the provider sends it elsewhere.
 	LoggedOutPath *string `json:"loggedOutPath,omitempty"`
-	// Headers that tell the backend what the ID token says. Headers of these names that clients send are removed.
+	// Headers for the backend with claims of the ID token. Headers of these names that clients send are removed.
 	ClaimsToHeaders []JWTClaimHeaderApplyConfiguration `json:"claimsToHeaders,omitempty"`
 	// The claims that the ID token has to have, all of them. Users without them get 403.
 	RequiredClaims []JWTRequiredClaimApplyConfiguration `json:"requiredClaims,omitempty"`

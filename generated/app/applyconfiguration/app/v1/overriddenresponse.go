@@ -15,9 +15,9 @@ import (
 type OverriddenResponseApplyConfiguration struct {
 	// The statuses of the errors.
 	Statuses []appv1.BackendErrorStatus `json:"statuses,omitempty"`
-	// The status that clients get. Empty: that of the error.
+	// The status that clients get. Empty: the status of the error.
 	StatusCode *int32 `json:"statusCode,omitempty"`
-	// What the body is.
+	// The type of the body.
 	ContentType *string `json:"contentType,omitempty"`
 	// The body.
 	Body *string `json:"body,omitempty"`

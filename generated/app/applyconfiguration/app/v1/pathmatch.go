@@ -17,13 +17,13 @@ import (
 // with 400. So are those whose path has characters to decode and more than 10,900 bytes, or 3,200 if it has characters
 // that should be encoded.
 type PathMatchApplyConfiguration struct {
-	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches
-	// /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression:
-	// the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An
-	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
-	// each other. Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a
-	// longer path than those of its host can take is answered with 400. A space is a space in the expression, and what
-	// is not ASCII, control characters and the percent sign are encoded there: %C3%A4, %09, %25.
+	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
+	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the
+	// whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression
+	// is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside each other.
+	// Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a longer path than
+	// the expressions of its host allow is answered with 400. A space is a space in the expression. Control characters,
+	// the percent sign and everything that is not ASCII are encoded there: %C3%A4, %09, %25.
 	Type *appv1.PathMatchType `json:"type,omitempty"`
 	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F) or backslash
 	// (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of

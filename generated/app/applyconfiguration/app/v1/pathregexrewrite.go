@@ -20,8 +20,8 @@ type PathRegexRewriteApplyConfiguration struct {
 	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
 	// each other.
 	Pattern *string `json:"pattern,omitempty"`
-	// What takes the place of what the pattern matches, as in a URL's path. \1 to \9 stand for what the groups of the
-	// pattern match, \0 for all that it matches. A group may not be within a repetition. Write %24 for a dollar sign.
+	// The text that replaces the match of the pattern, as in a URL's path. \1 to \9 stand for the matches of the
+	// pattern's groups, and \0 for the whole match. A group may not be within a repetition. Write %24 for a dollar sign.
 	Substitution *string `json:"substitution,omitempty"`
 }
 

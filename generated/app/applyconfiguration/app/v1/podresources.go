@@ -16,8 +16,8 @@ type PodResourcesApplyConfiguration struct {
 	// The most the container may use, by resource: cpu, memory. The limit of memory is 1Gi if there is none here, or as
 	// much as is requested, if that is more.
 	Limits *corev1.ResourceList `json:"limits,omitempty"`
-	// What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit. Of
-	// memory it is 128Mi if neither is set.
+	// The resources that the container is guaranteed. If a limit is set and no request, the request is the limit. For
+	// memory, it is 128Mi if neither is set.
 	Requests *corev1.ResourceList `json:"requests,omitempty"`
 }
 

@@ -17,8 +17,8 @@ import (
 // that they have in a pod. The administrator of the operator may forbid those that decide where pods run: Accepted then
 // is False with the reason NotAllowed, and the pods stay as they are.
 type PodsSpecApplyConfiguration struct {
-	// What creates the proxy pods. Deployment: spec.replicas of them. DaemonSet: one on each node that the fields below
-	// allow; spec.replicas has no effect. The kind of a Gateway cannot change.
+	// The kind of object that creates the proxy pods. Deployment: spec.replicas pods. DaemonSet: one pod on each node
+	// that the fields below allow; spec.replicas has no effect. The kind of a Gateway cannot change.
 	Kind *appv1.PodsKind `json:"kind,omitempty"`
 	// Whether the nodes of the pods take connections on the listeners' ports and pass them to their pod. It is only for
 	// kind DaemonSet. With a Service that is no load balancer, status.addresses has the addresses of these nodes. The

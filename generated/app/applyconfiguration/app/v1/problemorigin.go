@@ -11,7 +11,7 @@ package v1
 type ProblemOriginApplyConfiguration struct {
 	// The kind of the object.
 	Kind *string `json:"kind,omitempty"`
-	// The namespace of the object, or that of the Gateway if it has none.
+	// The namespace of the object, or the Gateway's if it has none.
 	Namespace *string `json:"namespace,omitempty"`
 	// The name of the object, or the URL.
 	Name *string `json:"name,omitempty"`

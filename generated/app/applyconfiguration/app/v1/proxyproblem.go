@@ -19,7 +19,7 @@ type ProxyProblemApplyConfiguration struct {
 	Listener *string `json:"listener,omitempty"`
 	// The kind of problem.
 	Reason *appv1.ProxyProblemReason `json:"reason,omitempty"`
-	// What the problem is, for people.
+	// A description of the problem, for people.
 	Message *string `json:"message,omitempty"`
 }
 

@@ -7,7 +7,7 @@ package v1
 // RateLimitApplyConfiguration represents a declarative configuration of the RateLimit type for use
 // with apply.
 //
-// RateLimit says how many requests of a rule are let through. Others get 429.
+// RateLimit bounds how many requests of a rule are let through. Others get 429.
 type RateLimitApplyConfiguration struct {
 	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts
 	// for none of them, except that one beyond a limit by a Claim or Client has counted for the limits before it. All

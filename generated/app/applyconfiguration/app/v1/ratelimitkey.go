@@ -11,14 +11,14 @@ import (
 // RateLimitKeyApplyConfiguration represents a declarative configuration of the RateLimitKey type for use
 // with apply.
 //
-// RateLimitKey says what requests are counted by: those with the same value count together.
+// RateLimitKey is what requests are counted by: requests with the same value count together.
 type RateLimitKeyApplyConfiguration struct {
-	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the
-	// first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path
-	// is the path of the request. Rule counts all requests of the rule together. Claim is one of the token or
-	// session, by the rule's filter JWT or OIDC. Requests without the claim count together, and those of different
-	// issuers apart. Client is the name of the client, by the rule's filter APIKey or BasicAuth. Limits by a Claim or
-	// Client come after these filters. A rule without the filter is answered with 500.
+	// The kind of value. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first
+	// 64 bits. Header and Cookie are the header or cookie of the name; requests without it, or with several, count
+	// together. Path is the path of the request. Rule counts all requests of the rule together. Claim is a claim of the
+	// token or session, by the rule's filter JWT or OIDC. Requests without the claim count together, and requests of
+	// different issuers apart. Client is the name of the client, by the rule's filter APIKey or BasicAuth. Limits by a
+	// Claim or Client come after these filters. A rule without the filter is answered with 500.
 	//
 	Type *appv1.RateLimitKeyType `json:"type,omitempty"`
 	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string,

@@ -11,7 +11,7 @@ import (
 // RequestLimitApplyConfiguration represents a declarative configuration of the RequestLimit type for use
 // with apply.
 //
-// RequestLimit says how many requests are let through in a second, a minute or an hour.
+// RequestLimit bounds how many requests are let through in a second, a minute or an hour.
 type RequestLimitApplyConfiguration struct {
 	// How many requests are let through for each key. All may come at once.
 	//
@@ -19,7 +19,7 @@ type RequestLimitApplyConfiguration struct {
 	// Within which time. It slides: at each moment, the time before it counts.
 	//
 	Unit *appv1.RateLimitUnit `json:"unit,omitempty"`
-	// What requests are counted by. Without it, by the address of the client.
+	// The value that requests are counted by. Empty: the address of the client.
 	Key *RateLimitKeyApplyConfiguration `json:"key,omitempty"`
 }
 

@@ -11,8 +11,8 @@ import (
 // RequestRedirectApplyConfiguration represents a declarative configuration of the RequestRedirect type for use
 // with apply.
 //
-// RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the
-// query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy
+// RequestRedirect redirects the client to another URL. Parts that are not set stay as in the request, and the query
+// always stays. Scheme and port of the request come from X-Forwarded-Proto and -Port, if a trusted proxy
 // (spec.trustedProxies) sent them.
 type RequestRedirectApplyConfiguration struct {
 	// The scheme.
@@ -21,8 +21,8 @@ type RequestRedirectApplyConfiguration struct {
 	Hostname *appv1.PreciseHostname `json:"hostname,omitempty"`
 	// The path.
 	Path *PathModifierApplyConfiguration `json:"path,omitempty"`
-	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's,
-	// unless a trusted proxy says otherwise.
+	// The port. Empty: the well-known one of the scheme if a scheme is given, else the port of the request: the
+	// listener's, unless a trusted proxy names another.
 	Port *int32 `json:"port,omitempty"`
 	// The status of the answer.
 	StatusCode *int32 `json:"statusCode,omitempty"`

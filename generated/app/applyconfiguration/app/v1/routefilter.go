@@ -24,7 +24,7 @@ type RouteFilterApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// What happens to requests.
+	// The filters.
 	Spec *RouteFilterSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

@@ -11,15 +11,15 @@ import (
 // RouteRuleApplyConfiguration represents a declarative configuration of the RouteRule type for use
 // with apply.
 //
-// RouteRule says which requests go to which backends, and what happens to them on the way.
+// RouteRule matches requests, and sets their backends and what happens to them on the way.
 type RouteRuleApplyConfiguration struct {
 	// A request has to meet one of these. Empty: every request.
 	Matches []RouteMatchApplyConfiguration `json:"matches,omitempty"`
-	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization, ExternalAuth and WAF, then a
-	// redirect or direct response, or else the changes of request and answer, and Cache. A type may be there once.
+	// The filters of matching requests and of their answers. The order in the list does not matter: CORS comes first,
+	// then ClientAddress, RateLimit, BasicAuth, APIKey, JWT, OIDC, Authorization, ExternalAuth and WAF, then a redirect
+	// or direct response, or else the changes of request and answer, and Cache. A type may be there once.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
-	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
+	// The Services that matching requests go to, each with its share by weight. Empty, or all weights zero: 500.
 	BackendRefs []BackendRefApplyConfiguration `json:"backendRefs,omitempty"`
 	// How long to wait for a backend. Empty: 60 seconds.
 	Timeouts *RouteTimeoutsApplyConfiguration `json:"timeouts,omitempty"`

@@ -19,7 +19,7 @@ type RouteStatusApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// The name of the route.
 	Name *appv1.Name `json:"name,omitempty"`
-	// What is wrong with the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it
+	// The conditions of the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it
 	// names cannot be used. The rest of the route is served.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }

@@ -50,7 +50,7 @@ type RuleFilterApplyConfiguration struct {
 	ExternalAuth *ExternalAuthApplyConfiguration `json:"externalAuth,omitempty"`
 	// Refuse requests that look like attacks.
 	WAF *WAFApplyConfiguration `json:"waf,omitempty"`
-	// Send copies of requests to other Services, whose answers nobody sees.
+	// Send copies of requests to other Services, whose answers are dropped.
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
 	// Answer requests from what a proxy has stored of the answers of backends.
 	Cache *appv1.Cache `json:"cache,omitempty"`

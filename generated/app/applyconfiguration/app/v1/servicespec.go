@@ -23,8 +23,8 @@ type ServiceSpecApplyConfiguration struct {
 	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If
 	// it is not set, it is the default one.
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
-	// The IP address that the Service is to have: that of its load balancer, if the load balancer lets one choose, or
-	// else its cluster IP, which cannot change once there is one. If it is not set, the cluster chooses.
+	// The IP address of the Service: its load balancer's, if the load balancer supports that, or else its cluster IP,
+	// which cannot change once it is assigned. If it is not set, the cluster chooses.
 	Address *string `json:"address,omitempty"`
 	// The CIDR ranges that may use the load balancer, where it can tell. Empty: everyone.
 	LoadBalancerSourceRanges []appv1.CIDR `json:"loadBalancerSourceRanges,omitempty"`
@@ -35,7 +35,7 @@ type ServiceSpecApplyConfiguration struct {
 	// Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack,
 	// unless someone else changed it.
 	IPFamilyPolicy *corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
-	// Ports on the nodes, for the listeners' ports that shall have certain ones. The cluster chooses those of all others.
+	// Node ports for ports of listeners. The cluster chooses the node ports of all others.
 	Ports []ServicePortApplyConfiguration `json:"ports,omitempty"`
 	// Annotations for the Service, such as those a cloud's load balancer is configured with.
 	Annotations map[string]string `json:"annotations,omitempty"`

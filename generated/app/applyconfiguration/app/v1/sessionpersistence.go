@@ -15,9 +15,9 @@ import (
 // a rule has several backendRefs, the weights are for new clients: the others stay with the Service that they were sent
 // to, even if its weight is zero or it has no endpoint by now, until it is no backendRef any more.
 type SessionPersistenceApplyConfiguration struct {
-	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules
-	// of a host that have the same sessionName share their sessions with a Service: one with several backendRefs sends
-	// a client where another rule has.
+	// The beginning of the cookies' names. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules
+	// of a host that have the same sessionName share their sessions with a Service: one with several backendRefs sends a
+	// client where another rule has.
 	SessionName *string `json:"sessionName,omitempty"`
 	// How the session is kept.
 	Type *string `json:"type,omitempty"`

@@ -11,15 +11,15 @@ import (
 // TCPRouteApplyConfiguration represents a declarative configuration of the TCPRoute type for use
 // with apply.
 //
-// TCPRoute sends the connections of TCP listeners, and what is inside those of TLS listeners that terminate TLS, to
-// Services.
+// TCPRoute sends the connections of TCP listeners, and the content of connections of TLS listeners with mode Terminate,
+// to Services.
 type TCPRouteApplyConfiguration struct {
 	// The route's name; it is in the access log. A DNS label.
 	Name *appv1.Name `json:"name,omitempty"`
 	// The names of the listeners the route belongs to: of protocol TCP, or TLS with tls.mode Terminate. A listener
 	// takes one route: the first.
 	Listeners []appv1.Name `json:"listeners,omitempty"`
-	// Where connections go.
+	// The Services that connections go to.
 	Rules []ConnectionRuleApplyConfiguration `json:"rules,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type TLSRouteApplyConfiguration struct {
 	Listeners []appv1.Name `json:"listeners,omitempty"`
 	// The server names the route is for. Empty: every server name of the listener.
 	Hostnames []appv1.Hostname `json:"hostnames,omitempty"`
-	// Where connections go.
+	// The Services that connections go to.
 	Rules []ConnectionRuleApplyConfiguration `json:"rules,omitempty"`
 }
 

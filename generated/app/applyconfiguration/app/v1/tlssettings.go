@@ -16,7 +16,7 @@ type TLSSettingsApplyConfiguration struct {
 	// The lowest version of TLS that clients may use.
 	MinVersion *appv1.TLSVersion `json:"minVersion,omitempty"`
 	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and
-	// authenticated encryption. Modern: those of TLS 1.3 alone.
+	// authenticated encryption. Modern: only the suites of TLS 1.3.
 	CipherProfile *appv1.CipherProfile `json:"cipherProfile,omitempty"`
 	// Tell browsers to use HTTPS only, from now on (RFC 6797, Strict-Transport-Security). It is for listeners of protocol
 	// HTTPS.

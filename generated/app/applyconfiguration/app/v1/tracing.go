@@ -10,7 +10,7 @@ package v1
 // Tracing has proxies take part in traces (W3C Trace Context): each request gets a new span ID in the header
 // traceparent, and spans of sampled requests are sent to a collector. A request that has a valid traceparent stays in
 // its trace. Whether it is sampled is up to a trusted proxy that sent it. All others are sampled at
-// samplingRatePerMillion, whatever their traceparent says, so that nobody outside decides how many spans there are.
+// samplingRatePerMillion, whatever their traceparent has, so that clients cannot decide how many spans there are.
 type TracingApplyConfiguration struct {
 	// The collector, as HOST:PORT: spans are sent to http://HOST:PORT/v1/traces by OTLP/HTTP, with neither TLS nor
 	// credentials. Usually, the port is 4318. A Service has the host NAME.NAMESPACE.svc.
