@@ -1,6 +1,7 @@
 package propagation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -34,8 +35,9 @@ func own(build string) subject {
 		b.Helper()
 		if build != "" {
 			w.build = peerProgram(build)
-			applyCRDs(b, filepath.Join(w.build, "artifacts", "crd"))
 		}
+		// Another build may have applied its own before.
+		applyCRDs(b, filepath.Join(cmp.Or(w.build, testbuild.MustRoot(b)), "artifacts", "crd"))
 		w.startOperator(b)
 	}, startPod, settleRoutes}
 }
