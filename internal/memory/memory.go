@@ -33,10 +33,11 @@ func GiveBack(ctx context.Context) {
 	}
 }
 
-// A program has become quiet when it allocates less than a part of the most that it allocated in quietTime since it
-// gave memory back. So what it always allocates, for requests, does not count. Since then, it has allocated much.
+// A program has become quiet when it allocates little in quietTime, or less than a part of the most since it gave memory
+// back. So what it always allocates, for requests, does not count. Since then, it has allocated much.
 const (
 	quietTime = 10 * time.Second
+	little    = 1 << 20
 	part      = 8
 	much      = 8 << 20
 )
@@ -49,7 +50,7 @@ type quiet struct{ before, given, most uint64 }
 func (q *quiet) begins(allocated uint64) bool {
 	now := allocated - q.before
 	q.before, q.most = allocated, max(q.most, now)
-	isQuiet := now < q.most/part && allocated-q.given >= much
+	isQuiet := now < max(little, q.most/part) && allocated-q.given >= much
 	if isQuiet {
 		q.given, q.most = allocated, now
 	}

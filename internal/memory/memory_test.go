@@ -22,24 +22,23 @@ func TestLeaveRoom(t *testing.T) { //nolint:paralleltest // the limit is the pro
 // TestQuiet: memory is given back after a start and after edits, once each, also while requests are served.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
-	for _, always := range []uint64{0, 100 << 10, 5 << 20} {
+	for _, test := range []struct{ always, edit uint64 }{{0, 2 << 20}, {300 << 10, 2 << 20}, {5 << 20, 48 << 20}} {
 		var q quiet
 		var told []int
 		allocated := uint64(0)
 		for look := range 30 {
-			switch look {
-			case 0, 1, 10: // the start, and edits
-				allocated += 6<<20 + 8*always
-			case 11, 20:
-				allocated += 2 << 20
+			switch allocated += test.always; {
+			case look < 2: // the start
+				allocated += 60 << 20
+			case look >= 10 && look < 15:
+				allocated += test.edit
 			}
-			allocated += always
 			if q.begins(allocated) {
 				told = append(told, look)
 			}
 		}
-		if !slices.Equal(told, []int{2, 12}) {
-			t.Errorf("%d bytes all the time: it was told at looks %v", always, told)
+		if !slices.Equal(told, []int{2, 15}) {
+			t.Errorf("%d bytes all the time: it was told at looks %v", test.always, told)
 		}
 	}
 }
