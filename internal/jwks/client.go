@@ -111,13 +111,6 @@ func (c *client) fetch(ctx context.Context, url string) (answer, error) {
 	return answer{body: body, etag: response.Header.Get("ETag")}, nil
 }
 
-// accept notes that the keys of an answer can be used: the source need not send them again.
-func (c *client) accept(a answer) {
-	if a.body != nil {
-		c.etag = a.etag
-	}
-}
-
 // plain returns an error without the parts that differ at each try, such as ports.
 func plain(err error) error {
 	var operation *net.OpError

@@ -153,8 +153,9 @@ func (f *Fetcher) follow(ctx context.Context, from model.KeySource, known *fetch
 			return
 		}
 		if failures++; f.take(from, known, got.body, err) {
-			failures = 0
-			c.accept(got)
+			if failures = 0; got.body != nil {
+				c.etag = got.etag // the source need not send these keys again
+			}
 		}
 		timer.Reset(f.Pause(from.Interval, failures))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -171,7 +172,7 @@ func (k *Keeper) open(at time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	k.source = newStream(k.Server, have)
+	k.source = &stream{client: k.Server, wake: make(chan struct{}, 1), have: maps.Clone(have)}
 	return nil
 }
 

@@ -31,10 +31,6 @@ type stream struct {
 	synced bool
 }
 
-func newStream(client *keystream.Client, have map[string]string) *stream {
-	return &stream{client: client, wake: make(chan struct{}, 1), have: maps.Clone(have)}
-}
-
 // changes returns nothing before everything has arrived once: a pod that was away for long gets much at once.
 func (s *stream) changes() (objects []object, ok bool, err error) {
 	s.mu.Lock()
