@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 )
 
@@ -34,9 +35,7 @@ func TestAttachmentsReachTheChildren(t *testing.T) {
 		if namespace == "stranger" {
 			attachment.OwnerReferences[0].UID = "of another Gateway of that name"
 		}
-		if _, err := f.gateways.AppV1().GatewayAttachments(gateway.Namespace).Create(t.Context(), attachment, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.gateways.AppV1().GatewayAttachments(gateway.Namespace).Create(t.Context(), attachment, metav1.CreateOptions{}))(t)
 	}
 	f.mustSync()
 	deployments, err := f.kube.AppsV1().Deployments(gateway.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -61,10 +60,7 @@ func TestAttachmentsReachTheChildren(t *testing.T) {
 	if got := strings.Join(slices.Compact(mounted), " "); !strings.Contains(got, "listed of-team own") || !strings.Contains(got, "users") || strings.Contains(got, "stranger") {
 		t.Errorf("the pods mount %s", got)
 	}
-	roles, err := f.kube.RbacV1().Roles(gateway.Namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	roles := must.Get(f.kube.RbacV1().Roles(gateway.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	var watched []string
 	for _, rule := range roles.Items[0].Rules {
 		watched = append(watched, rule.Resources...)

@@ -20,6 +20,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/resources"
@@ -62,11 +63,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 		}
 	}
 	f.inputs = caches(f.kube, f.gateways, options.Options{})
-	var err error
-	f.controller, err = NewController(f.kube, f.gateways, f.inputs, f.recorder, testOptions, func() time.Time { return f.now })
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f.controller = must.Get(NewController(f.kube, f.gateways, f.inputs, f.recorder, testOptions, func() time.Time { return f.now }))(tb)
 	f.controller.working.Store(true) // a fixture takes the place of Run
 	f.catchUp()
 	return f
@@ -287,14 +284,6 @@ func (f *fixture) expectCondition(want string) {
 // gateway is Gateway web/shop as the API server has it.
 func (f *fixture) gateway() *appv1.Gateway {
 	f.t.Helper()
-	gateway, err := f.gateways.AppV1().Gateways("web").Get(context.Background(), "shop", metav1.GetOptions{})
-	must(f.t, err)
+	gateway := must.Get(f.gateways.AppV1().Gateways("web").Get(context.Background(), "shop", metav1.GetOptions{}))(f.t)
 	return gateway
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

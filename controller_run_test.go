@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/status"
 	"gateway/internal/proxypod"
@@ -43,8 +44,7 @@ func expectQueue(t *testing.T, controller *Controller, want []string) {
 func startController(ctx context.Context, t *testing.T, kube *kubefake.Clientset, objects ...runtime.Object) <-chan struct{} {
 	t.Helper()
 	_, gatewayClient := newClients(objects...)
-	controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
-	must(t, err)
+	controller := must.Get(NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now))(t)
 	if controller.Ready(nil) == nil {
 		t.Error("it is ready before its caches are filled")
 	}
@@ -107,8 +107,7 @@ func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
-		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
-		must(t, err)
+		controller := must.Get(NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now))(t)
 		defer controller.queue.ShutDown()
 		var listed []string
 		list := func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -140,12 +139,10 @@ func TestNothingWaitsUntilRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
-		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
-		must(t, err)
+		controller := must.Get(NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now))(t)
 		go controller.Fill(ctx)
 		synctest.Wait()
-		_, err = kube.CoreV1().Services("web").Update(ctx, newService("api", 8081), metav1.UpdateOptions{})
-		must(t, err)
+		must.Get(kube.CoreV1().Services("web").Update(ctx, newService("api", 8081), metav1.UpdateOptions{}))(t)
 		synctest.Wait()
 		if waiting := controller.queue.Len(); waiting > 0 {
 			t.Errorf("%d Gateways wait though nobody works", waiting)
@@ -172,8 +169,7 @@ func TestAReportOfVersionsAloneIsNoWork(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
-		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
-		must(t, err)
+		controller := must.Get(NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now))(t)
 		defer controller.queue.ShutDown()
 		controller.working.Store(true)
 		go controller.Fill(ctx)
@@ -182,8 +178,7 @@ func TestAReportOfVersionsAloneIsNoWork(t *testing.T) {
 			Namespace: "web", Name: "pod", ResourceVersion: "1", Labels: map[string]string{proxypod.LabelGateway: "shop"},
 		}}
 		proxies := gatewayClient.AppV1().GatewayProxies("web")
-		_, err = proxies.Create(ctx, report, metav1.CreateOptions{})
-		must(t, err)
+		must.Get(proxies.Create(ctx, report, metav1.CreateOptions{}))(t)
 		synctest.Wait()
 		expectQueue(t, controller, []string{"web/shop"})
 		for i, edit := range []func(*appv1.GatewayProxyStatus){
@@ -195,8 +190,7 @@ func TestAReportOfVersionsAloneIsNoWork(t *testing.T) {
 			report = report.DeepCopy()
 			report.ResourceVersion = strconv.Itoa(2 + i)
 			edit(&report.Status)
-			_, err = proxies.Update(ctx, report, metav1.UpdateOptions{})
-			must(t, err)
+			must.Get(proxies.Update(ctx, report, metav1.UpdateOptions{}))(t)
 			synctest.Wait()
 			var want []string
 			if i >= 2 {
@@ -225,7 +219,7 @@ func TestRunTriesAgainAndHeals(t *testing.T) {
 		}
 
 		// A child that is deleted comes back without anyone asking.
-		must(t, kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
+		must.Do(t, kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
 		synctest.Wait()
 		if _, err := kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{}); err != nil {
 			t.Errorf("the deleted Service is not back: %v", err)
@@ -266,7 +260,7 @@ func TestEventsOfEachReasonAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubefake.NewClientset()
 		recorder, stop, err := events(kube)
-		must(t, err)
+		must.Do(t, err)
 		defer stop()
 		often, once := []string{eventSynced, status.ReasonApplyFailed}, []string{eventStatusFailed, status.ReasonLoadFailed}
 		const tries = 100

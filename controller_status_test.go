@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/queue"
 	"gateway/internal/proxypod"
@@ -51,18 +52,15 @@ func (f *fixture) report(pod string, generation int64, message string) {
 		status.WithProblems(applyappv1.ProxyProblem().WithOrigin(origin).WithReason(appv1.ProblemLoadFailed).WithMessage(message))
 	}
 	proxy := applyappv1.GatewayProxy(pod, "web").WithLabels(proxypod.SelectorLabels("shop")).WithStatus(status)
-	_, err := f.gateways.AppV1().GatewayProxies("web").Apply(ctx, proxy, metav1.ApplyOptions{FieldManager: "gateway-agent", Force: true})
-	must(f.t, err)
+	must.Get(f.gateways.AppV1().GatewayProxies("web").Apply(ctx, proxy, metav1.ApplyOptions{FieldManager: "gateway-agent", Force: true}))(f.t)
 }
 
 // setPods makes the Deployment say how many pods it has.
 func (f *fixture) setPods(count int32) {
 	f.t.Helper()
-	deployment, err := f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
-	must(f.t, err)
+	deployment := must.Get(f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{}))(f.t)
 	deployment.Status.Replicas = count
-	_, err = f.kube.AppsV1().Deployments("web").UpdateStatus(ctx, deployment, metav1.UpdateOptions{FieldManager: "controller-manager"})
-	must(f.t, err)
+	must.Get(f.kube.AppsV1().Deployments("web").UpdateStatus(ctx, deployment, metav1.UpdateOptions{FieldManager: "controller-manager"}))(f.t)
 }
 
 func TestMissingServiceIsToldAndHeals(t *testing.T) {
@@ -76,13 +74,11 @@ func TestMissingServiceIsToldAndHeals(t *testing.T) {
 	f.expectWrites(f.mustSync())
 	f.expectEvents() // told once
 
-	_, err := f.kube.CoreV1().Services("web").Create(ctx, newService("api", 80), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(f.kube.CoreV1().Services("web").Create(ctx, newService("api", 80), metav1.CreateOptions{}))(t)
 	f.expectWrites(f.mustSync(), "patch gateways/status shop")
 	f.expectEvents(`Warning PortNotFound route "shop": Service web/api has no TCP port 8080: add it or change the route`)
 
-	_, err = f.kube.CoreV1().Services("web").Update(ctx, newService("api", 8080), metav1.UpdateOptions{})
-	must(t, err)
+	must.Get(f.kube.CoreV1().Services("web").Update(ctx, newService("api", 8080), metav1.UpdateOptions{}))(t)
 	f.expectWrites(f.mustSync(), "patch gateways/status shop")
 	f.expectCondition("ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used")
 	f.expectEvents()
@@ -122,12 +118,9 @@ func TestReportsThatTheCacheLacks(t *testing.T) {
 	f.catchUp()
 	slice := newSlice("a", "b")
 	slice.Endpoints[1].Conditions.Ready = new(false) // it may become ready at any moment
-	_, err := f.kube.DiscoveryV1().EndpointSlices("web").Update(ctx, slice, metav1.UpdateOptions{})
-	must(t, err)
+	must.Get(f.kube.DiscoveryV1().EndpointSlices("web").Update(ctx, slice, metav1.UpdateOptions{}))(t)
 	f.report("b", 0, "")
-	if _, err := f.sync(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.sync())(t)
 	f.expectCondition("Programmed=False Pending: 1 of 1 ready proxies run generation 1; pod b, which is not ready, runs generation 0")
 
 	f.report("b", 1, "")
@@ -169,7 +162,7 @@ func TestForgedReports(t *testing.T) {
 	f.mustSync()
 	f.expectCondition("Programmed=True Programmed: 2 of 2 ready proxies run generation 1")
 	f.expectWrites(f.mustSync())
-	must(t, f.gateways.AppV1().GatewayProxies("web").Delete(ctx, "b", metav1.DeleteOptions{}))
+	must.Do(t, f.gateways.AppV1().GatewayProxies("web").Delete(ctx, "b", metav1.DeleteOptions{}))
 	f.mustSync()
 	f.expectCondition("Programmed=False Pending: 1 of 2 ready proxies run generation 1")
 }
@@ -180,7 +173,7 @@ func TestDeletedGatewaysAreLeftAlone(t *testing.T) {
 		gateway.DeletionTimestamp, gateway.Finalizers = &deleted, []string{"example.com/theirs"}
 	}))
 	f.expectWrites(f.mustSync())
-	must(t, f.gateways.AppV1().Gateways("web").Delete(ctx, "shop", metav1.DeleteOptions{}))
+	must.Do(t, f.gateways.AppV1().Gateways("web").Delete(ctx, "shop", metav1.DeleteOptions{}))
 	f.expectWrites(f.mustSync())
 	f.expectEvents()
 }
@@ -188,9 +181,9 @@ func TestDeletedGatewaysAreLeftAlone(t *testing.T) {
 func TestChildrenOfADeletedGatewayAreWaitedFor(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	f.settle()
-	must(t, f.gateways.AppV1().Gateways("web").Delete(ctx, "shop", metav1.DeleteOptions{}))
+	must.Do(t, f.gateways.AppV1().Gateways("web").Delete(ctx, "shop", metav1.DeleteOptions{}))
 	again := newGateway(func(gateway *appv1.Gateway) { gateway.UID = "another-uid" })
-	must(t, f.gateways.Tracker().Add(again))
+	must.Do(t, f.gateways.Tracker().Add(again))
 	f.catchUp()
 	writes, err := f.sync()
 	if err == nil {
@@ -218,7 +211,7 @@ func TestAChildOfADeletedGatewayThatStays(t *testing.T) {
 			"and is being deleted")
 		f.expectEvents()
 	}
-	must(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
+	must.Do(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
 	f.mustSync()
 	f.expectCondition("Programmed=False NoReadyProxies: 0 of 2 proxies are ready")
 	f.expectEvents("Normal Synced generation 1: applied Service")
@@ -338,7 +331,7 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, newGateway(), newService("api", 8080))
 			f.settle()
-			must(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
+			must.Do(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
 			f.failOn("patch", "services", failure)
 			f.expectWrites(f.mustSync(), "create services shop-gateway")
 			f.expectEvents()

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 )
 
@@ -67,8 +68,7 @@ func (f *fixture) edit(mod func(*appv1.Gateway)) {
 	gateway := f.gateway()
 	mod(gateway)
 	gateway.Generation++
-	_, err := f.gateways.AppV1().Gateways("web").Update(ctx, gateway, metav1.UpdateOptions{FieldManager: "kubectl"})
-	must(f.t, err)
+	must.Get(f.gateways.AppV1().Gateways("web").Update(ctx, gateway, metav1.UpdateOptions{FieldManager: "kubectl"}))(f.t)
 }
 
 var allChildren = []string{
@@ -93,8 +93,7 @@ func TestCreatesEveryChild(t *testing.T) {
 	if got := f.gateway().Status.ObservedGeneration; got != 1 {
 		t.Errorf("the status is of generation %d, want 1", got)
 	}
-	deployment, err := f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
-	must(t, err)
+	deployment := must.Get(f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{}))(t)
 	if owner := metav1.GetControllerOf(deployment); owner == nil || owner.UID != "shop-uid" || owner.Kind != "Gateway" {
 		t.Errorf("the Deployment is controlled by %+v, want the Gateway", owner)
 	}
@@ -111,11 +110,9 @@ func TestCreatesADaemonSet(t *testing.T) {
 	f.expectEvents("Normal Synced generation 1: applied ServiceAccount, Role, RoleBinding, Service, DaemonSet")
 	f.expectWrites(f.mustSync())
 
-	daemonSet, err := f.kube.AppsV1().DaemonSets("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
-	must(t, err)
+	daemonSet := must.Get(f.kube.AppsV1().DaemonSets("web").Get(ctx, "shop-gateway", metav1.GetOptions{}))(t)
 	daemonSet.Status = k8sappsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 3, CurrentNumberScheduled: 1}
-	_, err = f.kube.AppsV1().DaemonSets("web").UpdateStatus(ctx, daemonSet, metav1.UpdateOptions{FieldManager: "controller-manager"})
-	must(t, err)
+	must.Get(f.kube.AppsV1().DaemonSets("web").UpdateStatus(ctx, daemonSet, metav1.UpdateOptions{FieldManager: "controller-manager"}))(t)
 	f.expectWrites(f.mustSync(), "patch gateways/status shop")
 	f.expectCondition("Programmed=False NoReadyProxies: 0 of 3 proxies are ready; DaemonSet shop-gateway: 1 of 3 nodes have a pod: its events say why")
 	if got := f.gateway().Status.Replicas; got != 1 {
@@ -145,7 +142,7 @@ func TestStaleCachesCauseNoSecondWrite(t *testing.T) {
 	f.expectEvents("Normal Synced generation 2: applied Deployment")
 
 	writes, err := f.sync() // before the informers have seen what was just written
-	must(t, err)
+	must.Do(t, err)
 	f.expectWrites(writes)
 	f.expectEvents()
 }
@@ -168,8 +165,7 @@ func TestSpecReachesTheService(t *testing.T) {
 		gateway.Spec.Service = appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}
 	})
 	f.expectWrites(f.mustSync(), "patch services shop-gateway", "patch gateways/status shop")
-	service, err := f.kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
-	must(t, err)
+	service := must.Get(f.kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{}))(t)
 	if len(service.Annotations) != 0 || len(service.Spec.Ports) != 1 || service.Spec.Type != corev1.ServiceTypeClusterIP {
 		t.Errorf("annotations %v, ports %v, type %s are not what the spec says now",
 			service.Annotations, service.Spec.Ports, service.Spec.Type)
@@ -224,7 +220,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, newGateway(), newService("api", 8080))
 			f.settle()
-			must(t, test.drift(f))
+			must.Do(t, test.drift(f))
 			f.expectWrites(f.mustSync(), test.want...)
 			f.expectWrites(f.mustSync())
 		})
@@ -243,11 +239,10 @@ func TestOutdatedWrites(t *testing.T) {
 			f := newFixture(t, newGateway(balanced), newService("api", 8080))
 			f.settle()
 			service, err := f.kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
-			must(t, err)
+			must.Do(t, err)
 			service.UID = "service-uid"
 			service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
-			_, err = f.kube.CoreV1().Services("web").Update(ctx, service, metav1.UpdateOptions{})
-			must(t, err)
+			must.Get(f.kube.CoreV1().Services("web").Update(ctx, service, metav1.UpdateOptions{}))(t)
 			f.settle()
 			conflicts := 0
 			clients(f).PrependReactor("patch", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -312,8 +307,7 @@ func TestForeignObjectsAreNeverTouched(t *testing.T) {
 		} {
 			t.Run(kind+variant, func(t *testing.T) {
 				object := test.object.DeepCopyObject()
-				accessor, err := meta.Accessor(object)
-				must(t, err)
+				accessor := must.Get(meta.Accessor(object))(t)
 				mod(accessor)
 				f := newFixture(t, newGateway(), newService("api", 8080), object)
 				expectForeign(f, kind, test.resource)
@@ -327,13 +321,11 @@ func TestForeignObjectsAreNeverTouched(t *testing.T) {
 func TestAForeignServiceAccountOfARunningGateway(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	f.settle()
-	deployment, err := f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
-	must(t, err)
+	deployment := must.Get(f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{}))(t)
 	deployment.Status.Replicas = 2
-	_, err = f.kube.AppsV1().Deployments("web").UpdateStatus(ctx, deployment, metav1.UpdateOptions{})
-	must(t, err)
-	must(t, deleteChild(f, "serviceaccounts"))
-	must(t, f.kube.Tracker().Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop-gateway"}}))
+	must.Get(f.kube.AppsV1().Deployments("web").UpdateStatus(ctx, deployment, metav1.UpdateOptions{}))(t)
+	must.Do(t, deleteChild(f, "serviceaccounts"))
+	must.Do(t, f.kube.Tracker().Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop-gateway"}}))
 	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Replicas = new(int32(3)) })
 	f.catchUp()
 	writes, err := f.sync()
@@ -367,7 +359,7 @@ func TestForeignObjectThatComesBetween(t *testing.T) {
 	came := false
 	f.kube.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if !came {
-			must(t, f.kube.Tracker().Add(foreign))
+			must.Do(t, f.kube.Tracker().Add(foreign))
 		}
 		came = true
 		return false, nil, nil
@@ -432,7 +424,7 @@ func expectForeign(f *fixture, kind, resource string) {
 		f.t.Errorf("the %s was written", kind)
 	}
 
-	must(f.t, deleteChild(f, resource))
+	must.Do(f.t, deleteChild(f, resource))
 	rest := slices.DeleteFunc(slices.Clone(allChildren), func(write string) bool { return slices.Contains(independent, write) })
 	f.expectWrites(f.mustSync(), append(rest, "patch gateways/status shop")...)
 	applied := map[int]string{1: kind, 2: kind + ", Deployment", 3: kind + ", RoleBinding, Deployment"}[len(rest)]
@@ -462,9 +454,7 @@ func BenchmarkSteadyState(b *testing.B) {
 	f := newFixture(b, newGateway(), newService("api", 8080), newSlice("a", "b"))
 	f.settle()
 	for b.Loop() {
-		if err := f.controller.syncHandler(ctx, cache.NewObjectName("web", "shop")); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, f.controller.syncHandler(ctx, cache.NewObjectName("web", "shop")))
 	}
 	f.expectWrites(f.writes())
 }

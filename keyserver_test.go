@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 	"gateway/internal/operator/options"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestKeyServerCA(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	first, second := string(certtest.NewAuthority(t).PEM), string(certtest.NewAuthority(t).PEM)
-	put := func(content string) { must(t, os.WriteFile(file, []byte(content), 0o600)) }
+	put := func(content string) { must.Do(t, os.WriteFile(file, []byte(content), 0o600)) }
 	synctest.Test(t, func(t *testing.T) {
 		var o options.Options
 		o.Images.KeyServer, o.KeyServerCA = "keys:8443", file

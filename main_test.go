@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/must"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/preflight"
 )
@@ -53,14 +54,14 @@ func TestClusterWatchPermissions(t *testing.T) {
 func grantedIn(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	content, err := os.ReadFile(file) //nolint:gosec // a file of ours
-	must(t, err)
+	must.Do(t, err)
 	granted := map[string][]string{}
 	for document := range strings.SplitSeq(strings.TrimPrefix(string(content), "---\n"), "\n---\n") {
 		if !strings.Contains(document, "\nkind: Role\n") && !strings.Contains(document, "\nkind: ClusterRole\n") {
 			continue
 		}
 		var role rbacv1.ClusterRole // a Role has the same rules
-		must(t, yaml.UnmarshalStrict([]byte(document), &role))
+		must.Do(t, yaml.UnmarshalStrict([]byte(document), &role))
 		for _, rule := range role.Rules {
 			if len(rule.NonResourceURLs)+len(rule.ResourceNames) > 0 {
 				t.Errorf("%s has a rule that is not compared: %v", role.Kind, rule)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 func TestParse(t *testing.T) {
@@ -51,9 +53,7 @@ func TestAPodHasAUID(t *testing.T) {
 func TestSecretsAndConfigMapsAddUp(t *testing.T) {
 	o := options{pod: "pod", namespace: "shop", podUID: "uid"}
 	arguments := []string{"-gateway=web", "-secret=a", "-secret=b.tls", "-configmap=ca"}
-	if err := o.program().Parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), arguments); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.program().Parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), arguments))
 	if !slices.Equal(o.mounts.Secrets, []string{"a", "b.tls"}) || !slices.Equal(o.mounts.ConfigMaps, []string{"ca"}) {
 		t.Errorf("got %+v", o.mounts)
 	}

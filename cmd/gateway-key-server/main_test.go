@@ -11,6 +11,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"gateway/internal/must"
 )
 
 func TestParse(t *testing.T) {
@@ -68,16 +70,11 @@ func TestPermissions(t *testing.T) {
 		"secrets.yaml": {"secrets: list watch", "configmaps: list watch"},
 	}
 	for file, want := range want {
-		content, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "key-server", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(filepath.Join("..", "..", "artifacts", "key-server", file)))(t)
 		var got []string
 		for document := range strings.SplitSeq(string(content), "\n---\n") {
 			var role rbacv1.ClusterRole
-			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(document), &role))
 			for _, rule := range role.Rules {
 				for _, resource := range rule.Resources {
 					what := strings.Join(append(append(slices.Clone(rule.APIGroups), resource), rule.ResourceNames...), " ")

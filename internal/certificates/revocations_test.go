@@ -11,6 +11,7 @@ import (
 
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 func TestParseRevocations(t *testing.T) {
@@ -51,10 +52,7 @@ func TestParseRevocations(t *testing.T) {
 func TestVersion1Revocations(t *testing.T) {
 	var contents [2][]byte
 	for i, file := range []string{"testdata/openssl.crt", "testdata/openssl.crl"} {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(file))(t)
 		contents[i] = content
 	}
 	chain, _ := certificates.ParseChain(contents[0], "ca.crt")

@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // Authority signs certificates.
@@ -75,8 +77,7 @@ func (a *Authority) Issue(t testing.TB, names []string, options ...Option) Pair 
 		r.key = ecdsaKey(t)
 	}
 	leaf, certificate := sign(t, &r.template, a.certificate, r.key.Public(), a.key)
-	key, err := x509.MarshalPKCS8PrivateKey(r.key)
-	must(t, err)
+	key := must.Get(x509.MarshalPKCS8PrivateKey(r.key))(t)
 	return Pair{Certificate: certificate, Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), Leaf: leaf}
 }
 
@@ -89,8 +90,7 @@ func (a *Authority) Revoke(t testing.TB, until time.Time, revoked ...Pair) []byt
 			SerialNumber: pair.Leaf.SerialNumber, RevocationTime: template.ThisUpdate,
 		})
 	}
-	der, err := x509.CreateRevocationList(rand.Reader, &template, a.certificate, a.key)
-	must(t, err)
+	der := must.Get(x509.CreateRevocationList(rand.Reader, &template, a.certificate, a.key))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
 }
 
@@ -114,53 +114,39 @@ func Valid(notBefore, notAfter time.Time) Option {
 // URI makes the certificate for a URI, too.
 func URI(t testing.TB, uri string) Option {
 	t.Helper()
-	parsed, err := url.Parse(uri)
-	must(t, err)
+	parsed := must.Get(url.Parse(uri))(t)
 	return func(r *request) { r.template.URIs = append(r.template.URIs, parsed) }
 }
 
 // RSA gives the certificate an RSA key of so many bits.
 func RSA(t testing.TB, bits int) Option {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, bits)
-	must(t, err)
+	key := must.Get(rsa.GenerateKey(rand.Reader, bits))(t)
 	return func(r *request) { r.key = key }
 }
 
 // ECDSA gives the certificate a key of a curve.
 func ECDSA(t testing.TB, curve elliptic.Curve) Option {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	must(t, err)
+	key := must.Get(ecdsa.GenerateKey(curve, rand.Reader))(t)
 	return func(r *request) { r.key = key }
 }
 
 func ecdsaKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return key
 }
 
 func serial(t testing.TB) *big.Int {
 	t.Helper()
-	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	must(t, err)
+	number := must.Get(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))(t)
 	return number
 }
 
 func sign(t testing.TB, template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, []byte) {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, signer)
-	must(t, err)
-	certificate, err := x509.ParseCertificate(der)
-	must(t, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, parent, public, signer))(t)
+	certificate := must.Get(x509.ParseCertificate(der))(t)
 	return certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

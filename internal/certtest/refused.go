@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 // Refused is a certificate for *.example.com with another's key, both of a kind (Ed448) that Go does not know: HAProxy
@@ -17,7 +19,7 @@ func RefusedCertificatesKey() []byte { return []byte(fittingKey) }
 func Weak(t testing.TB, names []string) Pair {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that it is weak is the point
-	must(t, err)
+	must.Do(t, err)
 	weak := newAuthority(t, key)
 	pair := weak.Issue(t, names)
 	pair.Certificate = append(pair.Certificate, weak.PEM...)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 // Volume is a directory that changes as kubelet changes volumes of Secrets and ConfigMaps: all files at once, by a
@@ -44,23 +46,23 @@ func (v *Volume) Put(files map[string][]byte) {
 	v.versions++
 	version := fmt.Sprintf("..%d", v.versions)
 	old, _ := os.Readlink(filepath.Join(v.Dir, dataLink))
-	must(v.t, os.Mkdir(filepath.Join(v.Dir, version), 0o755)) //nolint:gosec // as kubelet makes it
+	must.Do(v.t, os.Mkdir(filepath.Join(v.Dir, version), 0o755)) //nolint:gosec // as kubelet makes it
 	for name, content := range v.files {
 		path := filepath.Join(v.Dir, version, name)
-		must(v.t, os.MkdirAll(filepath.Dir(path), 0o755)) //nolint:gosec // as kubelet makes it
-		must(v.t, os.WriteFile(path, content, 0o600))
+		must.Do(v.t, os.MkdirAll(filepath.Dir(path), 0o755)) //nolint:gosec // as kubelet makes it
+		must.Do(v.t, os.WriteFile(path, content, 0o600))
 	}
 	next := filepath.Join(v.Dir, dataLink+"_tmp")
-	must(v.t, os.Symlink(version, next))
-	must(v.t, os.Rename(next, filepath.Join(v.Dir, dataLink)))
+	must.Do(v.t, os.Symlink(version, next))
+	must.Do(v.t, os.Rename(next, filepath.Join(v.Dir, dataLink)))
 	for name := range v.files {
 		object := filepath.Dir(name)
 		if err := os.Symlink(filepath.Join(dataLink, object), filepath.Join(v.Dir, object)); !errors.Is(err, fs.ErrExist) {
-			must(v.t, err)
+			must.Do(v.t, err)
 		}
 	}
 	if old != "" {
-		must(v.t, os.RemoveAll(filepath.Join(v.Dir, old)))
+		must.Do(v.t, os.RemoveAll(filepath.Join(v.Dir, old)))
 	}
 }
 

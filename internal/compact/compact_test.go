@@ -12,6 +12,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/compact"
+	"gateway/internal/must"
 )
 
 // decoded returns a route as a client gets it.
@@ -25,14 +26,9 @@ func decoded(t *testing.T, i int) *gatewayv1.HTTPRoute {
 		}}},
 	}
 	route.Status.Parents = []gatewayv1.RouteParentStatus{{Conditions: []metav1.Condition{{Type: "Accepted", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}}}
-	encoded, err := json.Marshal(route)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.Marshal(route))(t)
 	route = &gatewayv1.HTTPRoute{}
-	if err := json.Unmarshal(encoded, route); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(encoded, route))
 	route.Spec.Hostnames = append(route.Spec.Hostnames, "b")[:1]
 	return route
 }

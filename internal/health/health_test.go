@@ -8,16 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"gateway/internal/must"
 	"gateway/internal/operator/metrics"
 )
 
 func start(t *testing.T, options Options) *Server {
 	t.Helper()
 	options.Address = "127.0.0.1:0"
-	server, err := Start(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Start(options))(t)
 	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {
 			t.Error(err)
@@ -29,14 +27,9 @@ func start(t *testing.T, options Options) *Server {
 func get(t *testing.T, server *Server, path string) (code int, body string) {
 	t.Helper()
 	response, err := http.Get("http://" + server.Address() + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(content)
 }
 

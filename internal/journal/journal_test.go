@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 func TestJournal(t *testing.T) { //nolint:funlen // one life of a file
@@ -34,17 +36,12 @@ func TestJournal(t *testing.T) { //nolint:funlen // one life of a file
 	}
 	open := func() *Writer[int] {
 		t.Helper()
-		w, err := Open[int](path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(Open[int](path))(t)
 		return w
 	}
 	put := func(w *Writer[int], changes map[string]*int) {
 		t.Helper()
-		if err := w.Put(changes); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Put(changes))
 	}
 	expect(false, 0, nil)
 	w := open()
@@ -80,9 +77,7 @@ func TestJournal(t *testing.T) { //nolint:funlen // one life of a file
 		t.Errorf("it holds %v", last)
 	}
 	// Entries that cannot be written are not there.
-	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Dir(path)))
 	broken := &Writer[int]{Values: map[string]int{"a": 1}, path: path}
 	if err := broken.Put(map[string]*int{"a": nil, "b": new(1)}); err == nil || !maps.Equal(broken.Values, map[string]int{"a": 1}) {
 		t.Errorf("got %v, %v", broken.Values, err)
@@ -95,12 +90,8 @@ func BenchmarkOpen(b *testing.B) {
 	for i := range 10_000 {
 		all[strconv.Itoa(i)] = new("some sixty bytes of text, as there is for a certificate, or so")
 	}
-	if err := w.Put(all); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, w.Put(all))
 	for b.Loop() {
-		if _, err := Open[string](path); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(Open[string](path))(b)
 	}
 }

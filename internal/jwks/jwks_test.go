@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gateway/internal/model"
+	"gateway/internal/must"
 )
 
 const (
@@ -170,9 +171,7 @@ func TestKeysOnTheDisk(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("there are the files %q (%v)", files, err)
 	}
-	if err := os.WriteFile(files[0], []byte(first[:40]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(files[0], []byte(first[:40]), 0o600))
 	damaged := newRig(t, i, dir)
 	damaged.want("")
 	damaged.expect("", "they were not fetched yet")

@@ -13,6 +13,7 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 	"gateway/internal/inventory"
+	"gateway/internal/must"
 )
 
 // The agent has HAProxy load what the agent sees.
@@ -36,10 +37,7 @@ func TestKeeperWritesWhatChanged(t *testing.T) {
 	r.expect(a, nil)
 	written := func() (all []os.FileInfo) {
 		for _, path := range []string{filepath.Join(r.keeper.Pairs, "a", certificates.JoinedFile), filepath.Join(r.keeper.Certificates, inventory.File)} {
-			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(os.Stat(path))(t)
 			all = append(all, info)
 		}
 		return all
@@ -73,19 +71,15 @@ func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	// A process that ended in between left this.
 	left := filepath.Join(r.keeper.Pairs, newFile)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, authority.Issue(t, nil).Key, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, authority.Issue(t, nil).Key, 0o600)))
 	for range 3 {
 		r.secrets.PutPair("a", authority.Issue(t, nil))
 		r.secrets.PutPair("b", authority.Issue(t, nil))
-		if err := r.keeper.Look(t.Context(), time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.keeper.Look(t.Context(), time.Now()))
 	}
 	var keys int
 	for _, volume := range []string{r.keeper.Pairs, r.keeper.Certificates} {
-		err := filepath.WalkDir(volume, func(path string, entry fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(volume, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
@@ -100,10 +94,7 @@ func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 				t.Errorf("%s has mode %s: %v", path, info.Mode(), err)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if keys != 2 {
 		t.Errorf("there are %d keys, want those of now", keys)
@@ -115,10 +106,8 @@ func TestKeeperSaysWhyItCannotWork(t *testing.T) {
 	r.secrets.PutPair("a", authority.Issue(t, nil))
 	broken.PutPair("a", authority.Issue(t, nil))
 	file, taken, damaged := filepath.Join(broken.Dir, "a", "tls.crt"), t.TempDir(), t.TempDir()
-	if err := errors.Join(os.Remove(file), os.Symlink("tls.crt", file), os.MkdirAll(filepath.Join(taken, "a", "tls.pem"), 0o700),
-		os.WriteFile(filepath.Join(damaged, inventory.File), []byte("no\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(file), os.Symlink("tls.crt", file), os.MkdirAll(filepath.Join(taken, "a", "tls.pem"), 0o700),
+		os.WriteFile(filepath.Join(damaged, inventory.File), []byte("no\n"), 0o600)))
 	for _, test := range []struct {
 		spoil func(k *Keeper)
 		want  string
@@ -152,9 +141,7 @@ func TestKeeperForgetsKeys(t *testing.T) {
 	configure := func(content string) {
 		t.Helper()
 		path := filepath.Join(dir, "load-1", "certificates-443.list")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content+"\n"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content+"\n"), 0o600)))
 	}
 	expect := func(what string, isThere bool) {
 		t.Helper()

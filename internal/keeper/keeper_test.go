@@ -16,6 +16,7 @@ import (
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/inventory"
 	"gateway/internal/journal"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 )
 
@@ -130,10 +131,7 @@ func (r *rig) expectAt(at time.Time, pairs map[string]certtest.Pair, problems ma
 // inventory returns what the agent reads.
 func (r *rig) inventory() map[string]inventory.Entry {
 	r.t.Helper()
-	found, err := journal.Open[inventory.Entry](filepath.Join(r.keeper.Certificates, inventory.File))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	found := must.Get(journal.Open[inventory.Entry](filepath.Join(r.keeper.Certificates, inventory.File)))(r.t)
 	return found.Values
 }
 
@@ -144,9 +142,7 @@ func (r *rig) restart() {
 
 func (r *rig) look(at time.Time) {
 	r.t.Helper()
-	if err := r.keeper.Look(r.t.Context(), at); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, r.keeper.Look(r.t.Context(), at))
 }
 
 // expectNoLook has the Keeper look at some time, and expects that it does nothing.
@@ -305,9 +301,7 @@ func TestKeeperTellsHAProxy(t *testing.T) {
 	r.secrets.PutPair("b", certtest.Pair{})
 	r.secrets.PutPair("c", certtest.Pair{})
 	r.look(at)
-	if err := errors.Join(os.RemoveAll(filepath.Join(r.keeper.Pairs, "b")), os.RemoveAll(filepath.Join(r.keeper.Pairs, "c"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.RemoveAll(filepath.Join(r.keeper.Pairs, "b")), os.RemoveAll(filepath.Join(r.keeper.Pairs, "c"))))
 	// A Keeper that starts does not know what was told.
 	clear(r.haproxy.has)
 	r.restart()
@@ -399,19 +393,12 @@ func TestKeeperReadsOneVersion(t *testing.T) {
 	// The read of the first file waits until somebody writes it.
 	r.secrets.Put(nil)
 	first := filepath.Join(r.secrets.Dir, "a", "tls.crt")
-	if err := errors.Join(os.Remove(first), syscall.Mkfifo(first, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(first), syscall.Mkfifo(first, 0o600)))
 	looked := make(chan error)
 	go func() { looked <- r.keeper.Look(t.Context(), time.Now()) }()
-	pipe, err := os.OpenFile(first, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe := must.Get(os.OpenFile(first, os.O_WRONLY, 0))(t)
 	r.secrets.PutPair("a", renewed)
-	if err := errors.Join(pipe.Close(), <-looked); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(pipe.Close(), <-looked))
 	if problem := r.inventory()[inventory.SecretKey("a")].Problem; problem != "" {
 		t.Errorf("a certificate of before with a key of after is a problem: %s", problem)
 	}

@@ -11,6 +11,7 @@ import (
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/inventory"
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 )
 
@@ -65,9 +66,7 @@ func BenchmarkKeeper(b *testing.B) {
 		var keeper *Keeper
 		start := func() {
 			keeper = &Keeper{Secrets: secrets.Dir, Pairs: b.TempDir(), Certificates: b.TempDir(), Users: passwords.NewChecker(), HAProxy: &proxy{down: errors.New("it starts"), has: map[string]string{}}}
-			if err := errors.Join(keeper.Look(b.Context(), time.Now()), keeper.pass(b.Context(), all(objects[:count]), true, time.Now())); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, errors.Join(keeper.Look(b.Context(), time.Now()), keeper.pass(b.Context(), all(objects[:count]), true, time.Now())))
 		}
 		b.Run(fmt.Sprintf("start/%d", count), func(b *testing.B) {
 			for b.Loop() {
@@ -80,9 +79,7 @@ func BenchmarkKeeper(b *testing.B) {
 			for b.Loop() {
 				for _, content := range []files{objects[count].Files, nil} {
 					objects[count].Files = content
-					if err := keeper.pass(b.Context(), all(objects[count:]), true, time.Now()); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, keeper.pass(b.Context(), all(objects[count:]), true, time.Now()))
 				}
 				objects[count].Files = files{certificates.CertificateFile: objects[0].Files[certificates.CertificateFile], certificates.KeyFile: objects[0].Files[certificates.KeyFile]}
 			}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // serve starts a server over TLS, and returns a client that trusts it.
@@ -29,10 +30,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *Client {
 	authority := certtest.NewAuthority(t)
 	server := httptest.NewUnstartedServer(handler)
 	pair := authority.Issue(t, []string{"localhost"})
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -55,9 +53,7 @@ func client(t *testing.T, address string, authority *certtest.Authority) *Client
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 // send writes lines.
@@ -96,9 +92,7 @@ func TestWatch(t *testing.T) {
 	})
 	have := map[string]string{"Secret/a": "0", "ConfigMap/b": "2", "Secret/d": ""}
 	var r recorder
-	if err := c.Watch(t.Context(), have, r.got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Watch(t.Context(), have, r.got))
 	if !maps.Equal(asked.Have, have) || header.Get("Authorization") != "Bearer secret-token" {
 		t.Errorf("the server was asked with %v, %v", asked, header)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 const content = `apiVersion: v1
@@ -17,9 +19,7 @@ current-context: c
 func TestLoad(t *testing.T) {
 	good, broken := filepath.Join(t.TempDir(), "good"), filepath.Join(t.TempDir(), "broken")
 	for path, text := range map[string]string{good: content, broken: "\t"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	tests := map[string]struct {
 		master, kubeconfig, env string

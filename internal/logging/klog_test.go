@@ -12,6 +12,8 @@ import (
 
 	"github.com/golang/glog"
 	"k8s.io/klog/v2"
+
+	"gateway/internal/must"
 )
 
 // capture returns what f makes glog write to standard error.
@@ -28,17 +30,13 @@ func capture(t *testing.T, f func()) string {
 	glog.Flush()
 	_ = write.Close()
 	var out bytes.Buffer
-	if _, err := io.Copy(&out, read); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(&out, read))(t)
 	return out.String()
 }
 
 func setFlag(t *testing.T, name, value string) {
 	t.Helper()
-	if err := flag.Set(name, value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flag.Set(name, value))
 }
 
 func TestKlogComesOutOfGlog(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"gateway/internal/must"
 )
 
 // sha512OfSecret is what openssl passwd -6 -salt abcdefgh secret prints.
@@ -13,10 +15,7 @@ const sha512OfSecret = "$6$abcdefgh$ltjgWl6579NluT/Vi1nwEvcil.G5Nbc4NiXZaNGStk8P
 // bcryptOf returns the hash of a password, as cheap as there is one.
 func bcryptOf(t *testing.T, password string) string {
 	t.Helper()
-	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost))(t)
 	return string(h)
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 )
 
@@ -22,13 +23,8 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 func Build(t testing.TB, root string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink(testbuild.Program(t, "cmd/kubectl-gateway"), filepath.Join(dir, "kubectl-gateway")); err != nil {
-		t.Fatal(err)
-	}
-	root, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(testbuild.Program(t, "cmd/kubectl-gateway"), filepath.Join(dir, "kubectl-gateway")))
+	root = must.Get(filepath.Abs(root))(t)
 	kubectl := "#!/bin/sh\nif [ \"$1\" != gateway ]; then PATH=${PATH#*:} exec " + root + "/hack/kubectl.sh \"$@\"; fi\n" +
 		"shift\nexec " + dir + "/kubectl-gateway \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700); err != nil { //nolint:gosec // a program

@@ -3,6 +3,7 @@ package regex_test
 import (
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/regex"
 )
 
@@ -31,10 +32,7 @@ func TestParts(t *testing.T) {
 		{"(/api/.*)?", "", "", false, false},
 		{`/\xE4`, "", "", false, false},
 	} {
-		e, err := regex.Parse(test.expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(regex.Parse(test.expression))(t)
 		if text, is := e.Literal(); is != test.isLiteral || is && text != test.literal {
 			t.Errorf("%q: literal %q, %v", test.expression, text, is)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testtier"
 )
 
@@ -30,10 +31,7 @@ func TestFits(t *testing.T) {
 		for range 1 + random.IntN(longest) {
 			text += pieces[random.IntN(len(pieces))]
 		}
-		expression, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expression := must.Get(Parse(text))(t)
 		met := slices.ContainsFunc(texts, regexp.MustCompile(`\A(?:`+text+`)\z`).MatchString)
 		if fits := expression.Fits(values); fits != met {
 			t.Errorf("%s: fits %t, and texts meet it: %t", text, fits, met)

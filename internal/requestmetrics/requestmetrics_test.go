@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"gateway/internal/must"
 	"gateway/internal/ring"
 )
 
@@ -26,10 +27,7 @@ func gather(t *testing.T, c *Collector) map[string][]*dto.Metric {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	found := map[string][]*dto.Metric{}
 	for _, family := range families {
 		found[family.GetName()] = family.GetMetric()
@@ -39,12 +37,9 @@ func gather(t *testing.T, c *Collector) map[string][]*dto.Metric {
 
 func TestLines(t *testing.T) {
 	c := New()
-	err := ring.Read(strings.NewReader(framed(
+	must.Do(t, ring.Read(strings.NewReader(framed(
 		"443 1 200 12 10 300 5000 - - shop/web 0", "443 2", "443 3 200 2000 +10 300 5000 - - shop/web 0", "443 4 404 1 -1 80 120 - - - -", "443 5 broken", "80 1 503 5 -1 1 2 - - shop/web 0",
-	)), c.connected())
-	if err != nil {
-		t.Fatal(err)
-	}
+	)), c.connected()))
 	metrics, got := gather(t, c), map[string]string{}
 	for _, name := range []string{"gateway_request_duration_seconds", "gateway_backend_response_seconds", "gateway_request_size_bytes", "gateway_response_size_bytes"} {
 		for _, m := range metrics[name] {
@@ -77,9 +72,7 @@ func TestLines(t *testing.T) {
 // TestLostLines: what HAProxy could not hand over is counted, and turns of its threads are not.
 func TestLostLines(t *testing.T) {
 	c := New()
-	if err := ring.Read(strings.NewReader(framed("443 10", "443 12", "443 11", "80 5", "443 1012", "443 1013")), c.connected()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ring.Read(strings.NewReader(framed("443 10", "443 12", "443 11", "80 5", "443 1012", "443 1013")), c.connected()))
 	if got := gather(t, c)["gateway_request_metrics_lost_total"][0].GetCounter().GetValue(); got != 999 {
 		t.Errorf("%g lines are lost, want 999", got)
 	}
@@ -95,9 +88,7 @@ func TestManyRoutes(t *testing.T) {
 		for i := from; i < to; i++ {
 			lines = append(lines, fmt.Sprintf("443 %d 200 1 1 1 1 - - shop/r%d -", i, i))
 		}
-		if err := ring.Read(strings.NewReader(framed(lines...)), c.connected()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ring.Read(strings.NewReader(framed(lines...)), c.connected()))
 	}
 	ask(0, limit+2)
 	if n := len(gather(t, c)["gateway_request_duration_seconds"]); n != limit+1 {
@@ -134,9 +125,7 @@ func TestNamespaces(t *testing.T) {
 	for _, route := range []string{"web", "-"} {
 		add(route)
 	}
-	if err := ring.Read(strings.NewReader(framed(lines...)), c.connected()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ring.Read(strings.NewReader(framed(lines...)), c.connected()))
 	routes, requests := map[string]int{}, map[string]uint64{}
 	for _, m := range gather(t, c)["gateway_request_duration_seconds"] {
 		labels := map[string]string{}
@@ -171,9 +160,7 @@ func BenchmarkLine(b *testing.B) {
 func TestExemplars(t *testing.T) {
 	c := New()
 	const lines = "443 1 200 12 10 300 5000 01 0af7651916cd43dd8448eb211c80319c shop/web 0"
-	if err := ring.Read(strings.NewReader(framed(lines, "443 2 200 60000 -1 300 5000 - 1af7651916cd43dd8448eb211c80319c shop/web 0")), c.connected()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ring.Read(strings.NewReader(framed(lines, "443 2 200 60000 -1 300 5000 - 1af7651916cd43dd8448eb211c80319c shop/web 0")), c.connected()))
 	metrics := gather(t, c)
 	for name, want := range map[string]string{
 		"gateway_request_duration_seconds": "0af7651916cd43dd8448eb211c80319c at 0.012",

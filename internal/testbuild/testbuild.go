@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 // flags are GO_BUILD's in the Makefile, so that images and tests share compiled packages.
@@ -32,10 +34,7 @@ func Root() (string, error) {
 // MustRoot is Root, or the end of the test.
 func MustRoot(t testing.TB) string {
 	t.Helper()
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(Root())(t)
 	return root
 }
 
@@ -72,17 +71,10 @@ func build(t testing.TB, dir, pkg, name string, more ...string) string {
 	if built[program] {
 		return program
 	}
-	if err := os.MkdirAll(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	lock, err := os.Open(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(bin, 0o700))
+	lock := must.Get(os.Open(bin))(t)
 	defer func() { _ = lock.Close() }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	args := append(append([]string{"build", "-o", bin + "/"}, flags...), more...)
 	command := exec.CommandContext(t.Context(), "go", append(args, pkg)...) //nolint:gosec // of tests
 	command.Dir, command.Env = filepath.Join(root, dir), append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")

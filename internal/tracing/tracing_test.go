@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/ring"
 	"gateway/internal/routing"
 )
@@ -57,10 +58,7 @@ func attributes(all []*commonpb.KeyValue) map[string]string {
 
 func mustParse(t *testing.T, text string) *line {
 	t.Helper()
-	l, err := parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(parse([]byte(text)))(t)
 	return l
 }
 
@@ -189,9 +187,7 @@ func counted(t *testing.T) (taken, gone int) {
 	t.Helper()
 	value := func(counter prometheus.Counter) int {
 		var m dto.Metric
-		if err := counter.Write(&m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, counter.Write(&m))
 		return int(m.GetCounter().GetValue())
 	}
 	for _, reason := range []string{lostInRing, lostInQueue, lostAtCollector} {
@@ -213,9 +209,7 @@ func export(t *testing.T, address string, requests int) (taken, gone int) {
 		line := with("number", fmt.Sprint(i+1))
 		fmt.Fprintf(&frames, "%d %s", len(line), line)
 	}
-	if err := ring.Read(strings.NewReader(frames.String()), e.connected()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ring.Read(strings.NewReader(frames.String()), e.connected()))
 	e.send(t.Context(), e.queued())
 	taken, gone = counted(t)
 	return taken - takenBefore, gone - goneBefore
@@ -329,12 +323,7 @@ func BenchmarkLine(b *testing.B) {
 	b.ReportAllocs()
 	text := []byte(proxied)
 	for b.Loop() {
-		l, err := parse(text)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := proto.Marshal(&tracepb.ScopeSpans{Spans: l.spans("")}); err != nil {
-			b.Fatal(err)
-		}
+		l := must.Get(parse(text))(b)
+		must.Get(proto.Marshal(&tracepb.ScopeSpans{Spans: l.spans("")}))(b)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 )
 
 const token = "token-of-a-pod"
@@ -44,10 +45,7 @@ func New(t testing.TB) *Server {
 	t.Helper()
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(t, []string{"localhost"})
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
 	s := &Server{objects: map[string]keystream.Object{}, changed: make(chan struct{})}
 	s.streams, s.cut = context.WithCancel(context.Background())
 	server := httptest.NewUnstartedServer(s)
@@ -62,9 +60,7 @@ func New(t testing.TB) *Server {
 	dir := t.TempDir()
 	s.Client = &keystream.Client{Address: "localhost:" + port, TokenFile: filepath.Join(dir, "token"), AuthorityFile: filepath.Join(dir, "ca.crt")}
 	for file, content := range map[string][]byte{s.Client.TokenFile: []byte(token + "\n"), s.Client.AuthorityFile: authority.PEM} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, content, 0o600))
 	}
 	return s
 }

@@ -15,6 +15,8 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
+
+	"gateway/internal/must"
 )
 
 // newLeader starts Run with a lease on kube, and work that runs until its context is cancelled and then for as long as
@@ -77,7 +79,7 @@ func TestWaitingForTheLeaseCanBeStopped(t *testing.T) {
 			t.Errorf("the second ended with %v, having begun: %v; want no error and no work", err, isClosed(begunToo))
 		}
 		stopFirst()
-		must(t, <-ended)
+		must.Do(t, <-ended)
 	})
 }
 
@@ -91,11 +93,9 @@ func TestLostLeaseEndsTheProcess(t *testing.T) {
 		begun, ended := newLeader(t.Context(), kube, time.Hour)
 		<-begun
 		synctest.Wait() // it renews the lease at once
-		taken, err := kube.CoordinationV1().Leases("system").Get(t.Context(), "test", metav1.GetOptions{})
-		must(t, err)
+		taken := must.Get(kube.CoordinationV1().Leases("system").Get(t.Context(), "test", metav1.GetOptions{}))(t)
 		taken.Spec.HolderIdentity = new("another")
-		_, err = kube.CoordinationV1().Leases("system").Update(t.Context(), taken, metav1.UpdateOptions{})
-		must(t, err)
+		must.Get(kube.CoordinationV1().Leases("system").Update(t.Context(), taken, metav1.UpdateOptions{}))(t)
 		changed.Store(true)
 		start := time.Now()
 		if err := <-ended; !errors.Is(err, ErrLost) {
@@ -145,12 +145,5 @@ func isClosed(channel <-chan struct{}) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 func TestMayWatchCluster(t *testing.T) {
@@ -29,9 +30,7 @@ func TestMayWatchCluster(t *testing.T) {
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
 		p.AddFlags(flags)
 		if test.flag != "" {
-			if err := flags.Parse([]string{"-cluster-watch-namespaces=" + test.flag}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, flags.Parse([]string{"-cluster-watch-namespaces=" + test.flag}))
 		}
 		gateway := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "web"}, Spec: appv1.GatewaySpec{Watch: appv1.WatchMode(test.watch)}}
 		if got := p.MayWatchCluster(gateway); got != test.want {
@@ -80,13 +79,9 @@ func TestCheck(t *testing.T) {
 		var p Policy
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
 		p.AddFlags(flags)
-		if err := flags.Parse(strings.Fields(test.flags)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, flags.Parse(strings.Fields(test.flags)))
 		gateway := &appv1.Gateway{}
-		if err := yaml.UnmarshalStrict([]byte(test.spec), &gateway.Spec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.UnmarshalStrict([]byte(test.spec), &gateway.Spec))
 		got := p.Check(gateway)
 		expectRefused(t, name, got.Service, test.service, test.flags)
 		expectRefused(t, name, got.Pods, test.pods, test.flags)

@@ -22,6 +22,7 @@ import (
 
 	"gateway/generated/app/clientset/versioned"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
+	"gateway/internal/must"
 )
 
 // newKube returns a fake that allows all but what denied says, or answers with an error.
@@ -179,14 +180,8 @@ func (allowing) RoundTrip(request *http.Request) (*http.Response, error) {
 func TestCheckTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := &rest.Config{Host: everywhere.Server, Transport: allowing{}, Timeout: time.Second, QPS: 0.5, Burst: 1}
-		kube, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gateways, err := versioned.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kube := must.Get(kubernetes.NewForConfig(config))(t)
+		gateways := must.Get(versioned.NewForConfig(config))(t)
 		if err := Check(t.Context(), kube, gateways, everywhere); err != nil {
 			t.Errorf("got the error %v, want none", err)
 		}

@@ -7,16 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 // TestEveryAnnotation gives an Ingress each of ingress-nginx's annotations (testdata/annotations.txt, from its
 // documentation and source) beside those that it is part of. It does what its class says: nothing if it is harmless,
 // 503 for some value if it is closed. Any other changes an object, or has a note.
 func TestEveryAnnotation(t *testing.T) {
-	content, err := os.ReadFile("testdata/annotations.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("testdata/annotations.txt"))(t)
 	names := strings.Fields(string(content))
 	if known := keysOf(annotations); !slices.Equal(known, names) {
 		t.Errorf("the table has\n%s\nand the documentation\n%s", known, names)
@@ -53,10 +52,7 @@ func TestEveryAnnotation(t *testing.T) {
 func withAnnotations(t *testing.T, annotations map[string]string) (out string, closed bool, notes []Note) {
 	t.Helper()
 	result := convertText(t, mainAndOther(annotations))
-	content, err := json.Marshal(result.Objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(json.Marshal(result.Objects))(t)
 	return string(content), slices.ContainsFunc(answers(result), func(s string) bool { return strings.HasSuffix(s, " 503") }), result.Notes
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the tables of the page instead of comparing with them")
@@ -15,10 +17,7 @@ const page = "../../../docs/reference/ingress-nginx.md"
 
 // TestPage: the tables of the page equal the package's, each from its mark to the next heading or the end.
 func TestPage(t *testing.T) {
-	content, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(page))(t)
 	text := string(content)
 	for _, part := range []struct {
 		heading, column string
@@ -46,10 +45,7 @@ func TestPage(t *testing.T) {
 // TestPageOfFlags: its table equals the package's.
 func TestPageOfFlags(t *testing.T) {
 	const page = "../../../docs/reference/ingress-nginx-flags.md"
-	content, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(page))(t)
 	const head = "| flag | here |\n|---|---|\n"
 	before, after, _ := strings.Cut(string(content), head)
 	_, after, _ = strings.Cut(after, "\n\n")
@@ -69,10 +65,7 @@ func TestPageOfFlags(t *testing.T) {
 
 // TestEveryFlag: the table has all flags of testdata/flags.txt, from the documentation and source of ingress-nginx.
 func TestEveryFlag(t *testing.T) {
-	content, err := os.ReadFile("testdata/flags.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("testdata/flags.txt"))(t)
 	var names []string
 	for _, flag := range Flags {
 		names = append(names, strings.Fields(flag.Names)...)

@@ -11,6 +11,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/testtier"
 )
 
@@ -264,9 +265,6 @@ func TestAlwaysTheSame(t *testing.T) {
 func answersAndNotes(t *testing.T, parts []string) string {
 	t.Helper()
 	result := convertText(t, strings.Join(parts, ""))
-	content, err := json.Marshal(result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(json.Marshal(result))(t)
 	return string(content)
 }

@@ -10,6 +10,8 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
+
+	"gateway/internal/must"
 )
 
 // suiteInput is what a case of ingress-nginx's own suite is about: a path of a host, which an Ingress of class nginx
@@ -44,9 +46,7 @@ func (in *suiteInput) objects(t *testing.T, name, host string) string {
 	}
 	ingress := &networkingv1.Ingress{}
 	ingress.APIVersion, ingress.Kind, ingress.Name, ingress.Annotations = "networking.k8s.io/v1", "Ingress", name, annotations
-	if err := yaml.UnmarshalStrict([]byte(cmp.Or(in.Ingress, spec)), &ingress.Spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(cmp.Or(in.Ingress, spec)), &ingress.Spec))
 	text := "\n---\n" + asYAML(t, ingress) + fmt.Sprintf("\n---\n{apiVersion: v1, kind: Service, metadata: {name: %s}, spec: {%s}}", name, cmp.Or(in.Service, "ports: [{port: 80}]"))
 	if in.Other != nil {
 		text += in.Other.objects(t, "other", in.Host)
@@ -56,28 +56,16 @@ func (in *suiteInput) objects(t *testing.T, name, host string) string {
 
 func asYAML(t *testing.T, object any) string {
 	t.Helper()
-	content, err := yaml.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(yaml.Marshal(object))(t)
 	return string(content)
 }
 
 // TestSuite translates the cases of ingress-nginx's own end-to-end suite that are about answers (testdata/suite.tsv).
 // The outcome is the same as with nginx, or a difference that a note or a page names, or a refusal that a note names.
 func TestSuite(t *testing.T) {
-	content, err := os.ReadFile("testdata/suite.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	flags, err := os.ReadFile("../../../docs/reference/ingress-nginx-flags.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("testdata/suite.tsv"))(t)
+	page := must.Get(os.ReadFile(page))(t)
+	flags := must.Get(os.ReadFile("../../../docs/reference/ingress-nginx-flags.md"))(t)
 	counts := map[string]int{}
 	for line := range strings.Lines(string(content)) {
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
@@ -91,9 +79,7 @@ func TestSuite(t *testing.T) {
 		counts[verdict]++
 		t.Run(name, func(t *testing.T) {
 			var in suiteInput
-			if err := yaml.UnmarshalStrict([]byte(fields[3]), &in); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.UnmarshalStrict([]byte(fields[3]), &in))
 			text := in.objects(t, "web", "a.test")
 			for name, data := range map[string]map[string]string{"controller": in.C, "headers": in.Headers} {
 				text += fmt.Sprintf("\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: %s}", name, asJSON(t, data))
@@ -123,10 +109,7 @@ func TestSuite(t *testing.T) {
 
 func asJSON(t *testing.T, content any) string {
 	t.Helper()
-	text, err := json.Marshal(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(content))(t)
 	return string(text)
 }
 
