@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"gateway/internal/must"
 )
 
 // functions are the Helm functions that the templates call. test/apiserver/release renders them with Helm.
@@ -36,26 +38,18 @@ var functions = template.FuncMap{
 	},
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func makeRelease(t *testing.T) string {
 	t.Helper()
 	r := release{version: "v1.2.3", image: "registry.example.com/gateway", haproxyImage: "haproxy:3.4.7@sha256:2", digest: "sha256:1", artifacts: "../../artifacts", output: t.TempDir()}
-	must(t, os.WriteFile(filepath.Join(r.output, "kubectl-gateway-v1.2.3-linux-amd64.tar.gz"), nil, 0o600))
-	must(t, r.make())
+	must.Do(t, os.WriteFile(filepath.Join(r.output, "kubectl-gateway-v1.2.3-linux-amd64.tar.gz"), nil, 0o600))
+	must.Do(t, r.make())
 	return r.output
 }
 
 // byName are the objects of a YAML stream by kind and name.
 func byName(t *testing.T, text string) map[string]map[string]any {
 	t.Helper()
-	objects, err := file{"stream", text}.objects()
-	must(t, err)
+	objects := must.Get(file{"stream", text}.objects())(t)
 	all := map[string]map[string]any{}
 	for _, object := range objects {
 		u := unstructured.Unstructured{Object: object}
@@ -68,20 +62,16 @@ func byName(t *testing.T, text string) map[string]map[string]any {
 func render(t *testing.T, dir, changes string) map[string]map[string]any {
 	t.Helper()
 	values := map[string]any{}
-	content, err := os.ReadFile(filepath.Join(dir, "chart/gateway/values.yaml"))
-	must(t, err)
-	must(t, yaml.Unmarshal(content, &values))
-	must(t, yaml.Unmarshal([]byte(changes), &values))
-	paths, err := filepath.Glob(filepath.Join(dir, "chart/gateway/templates/*"))
-	must(t, err)
+	content := must.Get(os.ReadFile(filepath.Join(dir, "chart/gateway/values.yaml")))(t)
+	must.Do(t, yaml.Unmarshal(content, &values))
+	must.Do(t, yaml.Unmarshal([]byte(changes), &values))
+	paths := must.Get(filepath.Glob(filepath.Join(dir, "chart/gateway/templates/*")))(t)
 	slices.Sort(paths)
 	var rendered bytes.Buffer
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		must(t, err)
-		parsed, err := template.New(path).Funcs(functions).Parse(string(text))
-		must(t, err)
-		must(t, parsed.Execute(&rendered, map[string]any{
+		text := must.Get(os.ReadFile(path))(t)
+		parsed := must.Get(template.New(path).Funcs(functions).Parse(string(text)))(t)
+		must.Do(t, parsed.Execute(&rendered, map[string]any{
 			"Values": values, "Chart": map[string]any{"AppVersion": "v1.2.3"}, "Release": map[string]any{"Namespace": "gateway-system"},
 		}))
 		rendered.WriteString("\n")
@@ -102,8 +92,7 @@ func render(t *testing.T, dir, changes string) map[string]map[string]any {
 // TestChartIsInstall: by default the chart has the objects of install.yaml, but for the namespace, which Helm makes.
 func TestChartIsInstall(t *testing.T) {
 	dir := makeRelease(t)
-	install, err := os.ReadFile(filepath.Join(dir, "install.yaml"))
-	must(t, err)
+	install := must.Get(os.ReadFile(filepath.Join(dir, "install.yaml")))(t)
 	want := byName(t, string(install))
 	if len(want) < 8 {
 		t.Errorf("install.yaml has only %d objects", len(want))
@@ -154,13 +143,11 @@ monitoring: true
 	if got["CustomResourceDefinition gateways.app.example.com"] != nil {
 		t.Error("there is a CRD")
 	}
-	rule, err := yaml.Marshal(got["PrometheusRule gateway"])
-	must(t, err)
+	rule := must.Get(yaml.Marshal(got["PrometheusRule gateway"]))(t)
 	if !strings.Contains(string(rule), "{{ $labels.namespace }}/{{ $labels.pod }}") {
 		t.Errorf("the alerts' own expressions are lost: %s", rule)
 	}
-	deployment, err := yaml.Marshal(got["Deployment gateway-operator"]["spec"])
-	must(t, err)
+	deployment := must.Get(yaml.Marshal(got["Deployment gateway-operator"]["spec"]))(t)
 	for _, want := range []string{
 		"replicas: 3", "image: other/gateway:v9", "- -agent-image=other/gateway:v9 - -haproxy-image=other/haproxy:3.4.8 - -v=1 - -namespace=shop env:",
 		"affinity: nodeAffinity: {}", "imagePullSecrets: - name: registry", "priorityClassName: system-cluster-critical", "team: edge",
@@ -215,7 +202,7 @@ func TestKeyServer(t *testing.T) {
 			}
 			arguments := func(name string) string {
 				containers, _, err := unstructured.NestedSlice(got["Deployment "+name], "spec", "template", "spec", "containers")
-				must(t, err)
+				must.Do(t, err)
 				return strings.Trim(fmt.Sprint(containers[0].(map[string]any)["args"]), "[]")
 			}
 			if got := arguments(keyServer); got != test.arguments {

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 const commit = "0123456789012345678901234567890123456789"
@@ -22,28 +24,23 @@ func signedRelease(t *testing.T, r release) (dir, key string) {
 	t.Helper()
 	r.version, r.output = "v1.2.3", t.TempDir()
 	for _, name := range []string{"install.yaml", "gateway-v1.2.3.oci.tar", "gateway-v1.2.3.sig.oci.tar"} {
-		must(t, r.write(name, "content of "+name))
+		must.Do(t, r.write(name, "content of "+name))
 	}
-	must(t, r.writeProvenance(commit, []subject{{r.image, map[string]string{"sha256": "1"}}}))
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Do(t, r.writeProvenance(commit, []subject{{r.image, map[string]string{"sha256": "1"}}}))
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	var sums strings.Builder
-	entries, err := os.ReadDir(r.output)
-	must(t, err)
+	entries := must.Get(os.ReadDir(r.output))(t)
 	for _, entry := range entries {
-		digest, err := digestOf(filepath.Join(r.output, entry.Name()))
-		must(t, err)
+		digest := must.Get(digestOf(filepath.Join(r.output, entry.Name())))(t)
 		fmt.Fprintf(&sums, "%s  %s\n", digest, entry.Name())
 	}
-	must(t, r.write(sumsFile, sums.String()))
+	must.Do(t, r.write(sumsFile, sums.String()))
 	digest := sha256.Sum256([]byte(sums.String()))
-	signature, err := ecdsa.SignASN1(rand.Reader, private, digest[:])
-	must(t, err)
-	must(t, r.write(sumsFile+".sig", base64.StdEncoding.EncodeToString(signature)))
-	public, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
-	must(t, err)
+	signature := must.Get(ecdsa.SignASN1(rand.Reader, private, digest[:]))(t)
+	must.Do(t, r.write(sumsFile+".sig", base64.StdEncoding.EncodeToString(signature)))
+	public := must.Get(x509.MarshalPKIXPublicKey(&private.PublicKey))(t)
 	key = filepath.Join(t.TempDir(), "key.pub")
-	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600))
+	must.Do(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600))
 	return r.output, key
 }
 
@@ -58,21 +55,19 @@ func TestOneChangedByteIsRefused(t *testing.T) {
 	if err != nil || len(sums) != 4 || made.commit() != commit || made.BuildDefinition.ExternalParameters.Image != parametersOfTest.image {
 		t.Fatalf("got %d files, %+v, %v", len(sums), made, err)
 	}
-	entries, err := os.ReadDir(dir)
-	must(t, err)
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		before, err := os.ReadFile(path)
-		must(t, err)
+		before := must.Get(os.ReadFile(path))(t)
 		for _, i := range []int{0, len(before) / 2, len(before) - 1} {
 			changed := append([]byte(nil), before...)
 			changed[i] ^= 2
-			must(t, os.WriteFile(path, changed, 0o600))
+			must.Do(t, os.WriteFile(path, changed, 0o600))
 			if _, _, err := verifySigned(dir, key); err == nil || !strings.Contains(err.Error(), entry.Name()) {
 				t.Fatalf("%s with another byte %d: got %v", entry.Name(), i, err)
 			}
 		}
-		must(t, os.WriteFile(path, before, 0o600))
+		must.Do(t, os.WriteFile(path, before, 0o600))
 	}
 }
 
@@ -86,12 +81,12 @@ func TestOtherFilesAreRefused(t *testing.T) {
 		}
 	}
 	more := filepath.Join(dir, "more")
-	must(t, os.WriteFile(more, nil, 0o600))
+	must.Do(t, os.WriteFile(more, nil, 0o600))
 	expect(key, "more is not in SHA256SUMS: nobody signed it")
-	must(t, os.Remove(more))
+	must.Do(t, os.Remove(more))
 	_, other := signedRelease(t, parametersOfTest)
 	expect(other, "another key signed it")
-	must(t, os.Remove(filepath.Join(dir, "install.yaml")))
+	must.Do(t, os.Remove(filepath.Join(dir, "install.yaml")))
 	expect(key, "install.yaml: no such file")
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gateway/internal/login"
+	"gateway/internal/must"
 )
 
 const (
@@ -52,26 +53,19 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.put("session-keys", key)
 		w.put("client-secret", clientSecret+"\n")
 		w.put("issuer", issuer+"\n")
-		must(t, os.Mkdir(filepath.Join(w.Authorities, "cas"), 0o700))
-		must(t, os.WriteFile(filepath.Join(w.Authorities, "cas", "ca.crt"), []byte("of the provider"), 0o600))
+		must.Do(t, os.Mkdir(filepath.Join(w.Authorities, "cas"), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(w.Authorities, "cas", "ca.crt"), []byte("of the provider"), 0o600))
 		test(w)
 		time.Sleep(time.Minute) // until what began in the background has ended
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // put edits a key of the Secret.
 func (w *world) put(name, content string) {
 	w.t.Helper()
 	dir := filepath.Join(w.Secrets, w.settings.Secret)
-	must(w.t, os.MkdirAll(dir, 0o700))
-	must(w.t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	must.Do(w.t, os.MkdirAll(dir, 0o700))
+	must.Do(w.t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	if name == "session-keys" {
 		w.keys, _ = login.ParseKeys([]byte(content))
 	}
@@ -122,8 +116,7 @@ func (b *browser) get(target string, changes ...string) reply {
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
 	got := reply{status: w.Code, location: w.Header().Get("Location"), text: strings.TrimSpace(w.Body.String()), header: w.Header(), cookies: map[string]*http.Cookie{}}
-	session, err := base64.StdEncoding.DecodeString(w.Header().Get(login.SessionHeader))
-	must(b.t, err)
+	session := must.Get(base64.StdEncoding.DecodeString(w.Header().Get(login.SessionHeader)))(b.t)
 	got.session = string(session)
 	for _, cookie := range w.Result().Cookies() {
 		if got.cookies[cookie.Name] != nil {
@@ -184,8 +177,7 @@ func (b *browser) expectLogin(target string) reply {
 // with returns a path with other parameters; "": without it.
 func with(t *testing.T, target string, changes ...string) string {
 	t.Helper()
-	parsed, err := url.Parse(target)
-	must(t, err)
+	parsed := must.Get(url.Parse(target))(t)
 	query := parsed.Query()
 	for i := 0; i < len(changes); i += 2 {
 		query.Del(changes[i])
@@ -210,15 +202,13 @@ func (b *browser) session() login.Session {
 // capture returns what is logged.
 func capture(t *testing.T, do func()) string {
 	t.Helper()
-	must(t, flag.Set("logtostderr", "true"))
-	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	must(t, err)
+	must.Do(t, flag.Set("logtostderr", "true"))
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	before := os.Stderr
 	os.Stderr = file
 	do()
 	os.Stderr = before
-	logged, err := os.ReadFile(file.Name())
-	must(t, err)
-	must(t, file.Close())
+	logged := must.Get(os.ReadFile(file.Name()))(t)
+	must.Do(t, file.Close())
 	return string(logged)
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"gateway/internal/must"
 )
 
 const (
@@ -65,8 +67,7 @@ func newKey() *ecdsa.PrivateKey {
 // signBy returns a function that signs claims.
 func signBy(t *testing.T, algorithm jose.SignatureAlgorithm, key any) func([]byte) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: "first"}}, nil)
-	must(t, err)
+	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: "first"}}, nil))(t)
 	return func(claims []byte) string {
 		signed, err := signer.Sign(claims)
 		if err != nil {
@@ -195,8 +196,7 @@ const accessToken = "access"
 // logIn is what a user does there who is sent to it. It returns where the browser goes then.
 func (p *idp) logIn(t *testing.T, location string) string {
 	t.Helper()
-	to, err := url.Parse(location)
-	must(t, err)
+	to := must.Get(url.Parse(location))(t)
 	if to.Scheme+"://"+to.Host+to.Path != issuer+authPath {
 		t.Fatalf("a browser that has to log in is sent to %s", location)
 	}

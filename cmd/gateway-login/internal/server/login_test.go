@@ -10,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"gateway/internal/login"
+	"gateway/internal/must"
 )
 
 // TestLogin: a browser comes back to its page, with a session of the user that the provider knows.
@@ -49,8 +50,7 @@ func TestLogin(t *testing.T) {
 
 func parameters(t *testing.T, location string) url.Values {
 	t.Helper()
-	to, err := url.Parse(location)
-	must(t, err)
+	to := must.Get(url.Parse(location))(t)
 	return to.Query()
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gateway/internal/login"
+	"gateway/internal/must"
 )
 
 // TestVisits: only browsers that ask for a page are sent to the provider, and nobody is over plain HTTP.
@@ -87,16 +88,15 @@ func TestSecrets(t *testing.T) {
 			{"issuer", "", http.StatusOK}, {"issuer", "https://other.example.com", http.StatusOK}, {"issuer", issuer + "/", http.StatusOK},
 		} {
 			path := filepath.Join(w.Secrets, "login", one.file)
-			before, err := os.ReadFile(path)
-			must(t, err)
-			must(t, os.Remove(path))
+			before := must.Get(os.ReadFile(path))(t)
+			must.Do(t, os.Remove(path))
 			if one.wrong != "" {
-				must(t, os.WriteFile(path, []byte(one.wrong), 0o600))
+				must.Do(t, os.WriteFile(path, []byte(one.wrong), 0o600))
 			}
 			w.newBrowser().expect(http.StatusServiceUnavailable, page)
 			begun.copied().expect(http.StatusServiceUnavailable, callback)
 			b.copied().expect(one.session, page)
-			must(t, os.WriteFile(path, before, 0o600))
+			must.Do(t, os.WriteFile(path, before, 0o600))
 			time.Sleep(failedTime)
 		}
 		if w.idp.count(metadataPath) != metadata || w.idp.count(tokenPath) != tokens {
@@ -105,7 +105,7 @@ func TestSecrets(t *testing.T) {
 		begun.expect(http.StatusFound, callback)
 		b.expect(http.StatusOK, page)
 		asked := w.idp.count(metadataPath)
-		must(t, os.Remove(filepath.Join(w.Authorities, "cas", "ca.crt")))
+		must.Do(t, os.Remove(filepath.Join(w.Authorities, "cas", "ca.crt")))
 		w.newBrowser().expect(http.StatusServiceUnavailable, page)
 		if w.idp.count(metadataPath) != asked {
 			t.Error("the provider was asked without CA certificates")

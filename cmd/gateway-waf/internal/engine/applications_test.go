@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
@@ -94,14 +95,8 @@ var (
 
 // TestApplications: each request of the page is refused, and passes with what its row excludes. No row excludes more.
 func TestApplications(t *testing.T) {
-	e, err := engine.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../../../../docs/features/waf.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(engine.New())(t)
+	page := must.Get(os.ReadFile("../../../../docs/features/waf.md"))(t)
 	left := maps.Clone(applications)
 	for _, row := range rowPattern.FindAllStringSubmatch(string(page), -1) {
 		settings, wanted := waf.Settings{Paranoia: 1, Threshold: 5}, map[int]bool{}

@@ -4,15 +4,13 @@ import (
 	"testing"
 
 	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
 // BenchmarkJudge is what Coraza takes of the way of a request, with the headers that HAProxy adds.
 func BenchmarkJudge(b *testing.B) {
-	e, err := engine.New()
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := must.Get(engine.New())(b)
 	short := []engine.Header{
 		{"host", "shop.example.com"}, {"user-agent", "Mozilla/5.0 (X11; Linux x86_64)"}, {"accept", "*/*"},
 		{"forwarded", `for=10.0.0.1;proto=http;host="shop.example.com"`}, {"x-forwarded-for", "10.0.0.1"}, {"x-forwarded-proto", "http"},

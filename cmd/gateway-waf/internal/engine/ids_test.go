@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
+
+	"gateway/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the IDs of the Core Rule Set")
@@ -23,30 +25,19 @@ func TestIDs(t *testing.T) {
 	}
 	var ids []int
 	for _, file := range files {
-		content, err := fs.ReadFile(coreruleset.FS, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(fs.ReadFile(coreruleset.FS, file))(t)
 		for _, found := range regexp.MustCompile(`(?m)^[^#\n]*\bid:'?([0-9]+)`).FindAllSubmatch(content, -1) {
-			id, err := strconv.Atoi(string(found[1]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			id := must.Get(strconv.Atoi(string(found[1])))(t)
 			if id >= 911000 && id <= 944999 { // as in the schema of excludedRules
 				ids = append(ids, id)
 			}
 		}
 	}
 	slices.Sort(ids)
-	want, err := json.Marshal(slices.Compact(ids))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(json.Marshal(slices.Compact(ids)))(t)
 	const file = "../../../../internal/waf/crs.json"
 	if *update {
-		if err := os.WriteFile(file, append(want, '\n'), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, append(want, '\n'), 0o600))
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != string(want)+"\n" {
 		t.Errorf("%s is not current: run the test with -update (%v)", file, err)

@@ -6,18 +6,16 @@ import (
 	"testing"
 
 	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
 // TestRepeatedNames: each rule sees each value of a name that a request has twice, every time.
 func TestRepeatedNames(t *testing.T) {
-	e, err := engine.New(mustParse(t, `SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1000,phase:2,pass,t:lowercase,log"
+	e := must.Get(engine.New(mustParse(t, `SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1000,phase:2,pass,t:lowercase,log"
 SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1001,phase:2,pass,t:lowercase,log"
 SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1002,phase:2,pass,t:lowercase,log"
-`)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+`)...))(t)
 	const pairs = "colour=red&size=5&page=2&q=Shoes&q=boots"
 	for what, r := range map[string]*engine.Request{
 		"query":   {Method: "GET", URI: "/?" + pairs},
@@ -41,7 +39,7 @@ SecRule ARGS|REQUEST_COOKIES "@streq shoes" "id:1002,phase:2,pass,t:lowercase,lo
 
 // TestApart: each rule transforms what was matched before it, and what it counts, and not what another rule did.
 func TestApart(t *testing.T) {
-	e, err := engine.New(mustParse(t, `SecRule ARGS:a "@rx ." "id:1000,phase:2,pass,chain"
+	e := must.Get(engine.New(mustParse(t, `SecRule ARGS:a "@rx ." "id:1000,phase:2,pass,chain"
     SecRule MATCHED_VAR "@streq x" "t:lowercase"
 SecRule ARGS:b "@rx ." "id:1001,phase:2,pass,chain"
     SecRule MATCHED_VAR "@streq shoes" "t:none,t:lowercase,t:trim"
@@ -55,10 +53,7 @@ SecRule REQUEST_FILENAME "@rx ." "id:1005,phase:2,pass,t:lowercase,t:length,chai
     SecRule MATCHED_VARS "@streq 5" "t:lowercase"
 SecRule &ARGS "@eq 3" "id:1006,phase:2,pass,t:lowercase"
 SecRule &ARGS|!ARGS:a "@eq 2" "id:1007,phase:2,pass,t:lowercase"
-`)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+`)...))(t)
 	r := &engine.Request{Method: "GET", URI: "/Shop?a=1&b=%20Shoes&c=Boots", Version: "HTTP/1.1", Client: "192.0.2.1", Headers: []engine.Header{{"host", "shop.example.com"}, {"user-agent", "Mozilla/5.0"}, {"accept", "*/*"}}}
 	verdict, err := e.Judge(waf.Settings{Paranoia: 1, Threshold: 1000}, r)
 	if want := []int{1001, 1002, 1003, 1004, 1005, 1006, 1007}; err != nil || !slices.Equal(verdict.Rules, want) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
@@ -35,23 +36,14 @@ SecAction "id:15,phase:1,nolog,pass,setvar:'tx.allowed_request_content_type=|app
 
 func mustParse(t testing.TB, content string) []waf.Directive {
 	t.Helper()
-	directives, err := waf.ParseRules(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	directives := must.Get(waf.ParseRules(content))(t)
 	return directives
 }
 
 // TestOwnRules: rules of a user refuse requests by themselves, add to the score, leave out others, or let pass.
 func TestOwnRules(t *testing.T) { //nolint:funlen // a flat table
-	e, err := engine.New(mustParse(t, ownRules)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := engine.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(engine.New(mustParse(t, ownRules)...))(t)
+	plain := must.Get(engine.New())(t)
 	e.Close() // what Coraza has kept is not needed
 	const script = "<script>alert(1)</script>"
 	for name, test := range map[string]struct {
@@ -115,10 +107,7 @@ func TestOwnRules(t *testing.T) { //nolint:funlen // a flat table
 
 // TestDocumentedRules: the rules of the page can be used.
 func TestDocumentedRules(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/features/waf.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../../docs/features/waf.md"))(t)
 	_, rest, found := strings.Cut(string(page), "  rules.conf: |\n")
 	content, _, ends := strings.Cut(rest, "```")
 	directives := mustParse(t, content)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
@@ -23,10 +24,7 @@ func send(t *testing.T, e *engine.Engine, uri, body string, types ...string) eng
 	for _, id := range []int32{911100, 920420, 920340, 920640, 920470, 920480} {
 		settings.Excluded = append(settings.Excluded, waf.Exclusion{Rule: id})
 	}
-	got, err := e.Judge(settings, &r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(e.Judge(settings, &r))(t)
 	return got
 }
 
@@ -43,10 +41,7 @@ var everyByte = func() string {
 // TestTypesOfBodies: a body that is no form, JSON or XML is not taken for one, and an attack in the query is found all
 // the same. One that is, is read as such, however its type is written, and so is one whose type is not clear.
 func TestTypesOfBodies(t *testing.T) {
-	e, err := engine.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(engine.New())(t)
 	const attack = "1' UNION SELECT password FROM users--"
 	const inQuery = "/x?q=1'%20UNION%20SELECT%20password%20FROM%20users--"
 	for _, test := range []struct{ contentType, body string }{

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gateway/cmd/gateway-waf/internal/engine"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
@@ -11,14 +12,8 @@ import (
 // see all headers.
 func TestWrittenHeaders(t *testing.T) {
 	const id = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
-	own, err := engine.New(mustParse(t, `SecRule REQUEST_HEADERS:X-Request-Id "@streq `+id+`" "id:1,phase:1,deny"`)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := engine.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(engine.New(mustParse(t, `SecRule REQUEST_HEADERS:X-Request-Id "@streq `+id+`" "id:1,phase:1,deny"`)...))(t)
+	plain := must.Get(engine.New())(t)
 	for _, test := range []struct {
 		engine      *engine.Engine
 		name, value string

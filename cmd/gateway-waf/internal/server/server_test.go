@@ -13,6 +13,7 @@ import (
 
 	"gateway/cmd/gateway-waf/internal/engine"
 	"gateway/cmd/gateway-waf/internal/server"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
@@ -21,10 +22,7 @@ import (
 func serve(t *testing.T, judge server.Judge) func(question string) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "waf.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("unix", socket))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- server.New(judge).Serve(ctx, listener) }()
@@ -35,10 +33,7 @@ func serve(t *testing.T, judge server.Judge) func(question string) string {
 		}
 	})
 	return func(question string) string {
-		conn, err := net.Dial("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("unix", socket))(t)
 		defer func() { _ = conn.Close() }()
 		if _, err := io.WriteString(conn, question); err != nil {
 			return ""

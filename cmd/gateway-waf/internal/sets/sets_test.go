@@ -10,6 +10,7 @@ import (
 	"gateway/cmd/gateway-waf/internal/engine"
 	"gateway/cmd/gateway-waf/internal/sets"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 	"gateway/internal/waf"
 )
 
@@ -28,10 +29,7 @@ func TestLook(t *testing.T) {
 	put("a/rules.conf", refusing("a"))
 	put("b/rules.conf", "SecRuleEngine Off")
 	put("c/ca.crt", "none")
-	s, err := sets.New(volume.Dir, engine.OnDemand())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sets.New(volume.Dir, engine.OnDemand()))(t)
 	for i, step := range []struct {
 		file, content string // without content, the file goes
 		// verdicts are about a request with the argument a and one with b, by the rules of none, a, b and c.
@@ -46,9 +44,7 @@ func TestLook(t *testing.T) {
 		{"c/rules.conf", "# none yet", "allow,allow deny,allow deny,allow allow,allow"},
 	} {
 		put(step.file, step.content)
-		if err := s.Look(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Look())
 		got := ""
 		for j, name := range []string{"", "a", "b", "c"} {
 			if j > 0 {
@@ -83,9 +79,7 @@ func TestWhatComesLater(t *testing.T) {
 	volume := certtest.NewVolume(t)
 	volume.Put(map[string][]byte{"a/rules.conf": []byte(refusing("a"))})
 	link := filepath.Join(volume.Dir, "..data")
-	if err := os.Rename(link, link+"-later"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(link, link+"-later"))
 	s, err := sets.New(volume.Dir, engine.OnDemand())
 	if err != nil || verdicts(s, "a") != "none" {
 		t.Fatalf("at first: %s, %v", verdicts(s, "a"), err)
