@@ -16,6 +16,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 )
 
 // BenchmarkChange measures what one change among many rules costs the agent, from its caches to HAProxy's answer. Each
@@ -217,8 +218,6 @@ func (r *passRig) measure(b *testing.B, change func()) {
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -24,6 +24,7 @@ import (
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 	"gateway/internal/certtest"
 	"gateway/internal/model"
+	"gateway/internal/must"
 )
 
 const bundleName = "example.com:signer:v1"
@@ -177,9 +178,7 @@ func TestBundlesStay(t *testing.T) {
 		t.Error("it is known before it is listed")
 	}
 	bundle := &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: certificatesv1.ClusterTrustBundleSpec{TrustBundle: "pem"}}
-	if err := w.bundles.Replace([]any{bundle}, "1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.bundles.Replace([]any{bundle}, "1"))
 	for _, err := range []error{apierrors.NewForbidden(resource, "", nil), apierrors.NewForbidden(resource, "", nil), apierrors.NewNotFound(resource, "")} {
 		w.bundles.refused(err)
 		if content, problem, known := w.bundle("a"); content != "pem" || problem != "" || !known {

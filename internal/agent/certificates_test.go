@@ -13,6 +13,7 @@ import (
 	"gateway/internal/inventory"
 	"gateway/internal/journal"
 	"gateway/internal/model"
+	"gateway/internal/must"
 )
 
 // shownTo is the inventory that a test writes in place of gateway-keys.
@@ -25,10 +26,7 @@ type shownTo struct {
 func newShown(t testing.TB) shownTo {
 	t.Helper()
 	dir := t.TempDir()
-	w, err := journal.Open[inventory.Entry](filepath.Join(dir, inventory.File))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(journal.Open[inventory.Entry](filepath.Join(dir, inventory.File)))(t)
 	s := shownTo{t, dir, w}
 	s.put(map[string]*inventory.Entry{inventory.Status: {}})
 	return s
@@ -36,9 +34,7 @@ func newShown(t testing.TB) shownTo {
 
 func (s shownTo) put(entries map[string]*inventory.Entry) {
 	s.t.Helper()
-	if err := s.Put(entries); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.Put(entries))
 }
 
 // putPair puts the entry of a good certificate.
@@ -82,7 +78,7 @@ func TestMountReader(t *testing.T) {
 		t.Errorf("after the ConfigMap was made: %+v", r.files.authorities)
 	}
 	// What does not change by kubelet's symlink is not looked at: kubelet changes files in no other way.
-	mustDo(t, os.WriteFile(filepath.Join(authorities.Dir, "staff", "ca.crt"), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(authorities.Dir, "staff", "ca.crt"), nil, 0o600))
 	if r.look() {
 		t.Error("all files were read again")
 	}
@@ -96,10 +92,9 @@ func TestMountReader(t *testing.T) {
 	}
 	expect("shop", true, "it does not exist or has no tls.crt", "")
 	// A keeper that starts anew may have forgotten all.
-	mustDo(t, os.Remove(filepath.Join(shown.dir, inventory.File)))
-	newer, err := journal.Open[inventory.Entry](filepath.Join(shown.dir, inventory.File))
-	mustDo(t, err)
-	mustDo(t, newer.Put(nil))
+	must.Do(t, os.Remove(filepath.Join(shown.dir, inventory.File)))
+	newer := must.Get(journal.Open[inventory.Entry](filepath.Join(shown.dir, inventory.File)))(t)
+	must.Do(t, newer.Put(nil))
 	if !r.look() || len(r.files.certificates) > 0 {
 		t.Errorf("after that there are %+v", r.files.certificates)
 	}
@@ -171,9 +166,7 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 	r := newPassRig(t, 1)
 	r.agent.mounts = newMountReader(mounts)
 	shown := shownTo{t: t}
-	var err error
-	shown.Writer, err = journal.Open[inventory.Entry](filepath.Join(dir, inventory.File))
-	mustDo(t, err)
+	shown.Writer = must.Get(journal.Open[inventory.Entry](filepath.Join(dir, inventory.File)))(t)
 	for _, found := range []*inventory.Entry{nil, {Asks: true}} {
 		if found != nil {
 			shown.put(map[string]*inventory.Entry{inventory.Status: found})
@@ -232,9 +225,7 @@ func TestFollow(t *testing.T) {
 		go r.follow(ctx, func() { changed <- struct{}{} })
 		seen := func() time.Duration {
 			content = append(content, '\n')
-			if err := os.WriteFile(filepath.Join(dir, inventory.File), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, inventory.File), content, 0o600))
 			begin := time.Now()
 			<-changed
 			return time.Since(begin)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // decisionsFilters are each of a rule for the path of its number.
@@ -38,21 +39,12 @@ const decisionsFilters = `
 // issue returns a key set and a token.
 func issue(t *testing.T) (keys, token string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	point := must.Get(key.PublicKey.Bytes())(t)
 	encode := base64.RawURLEncoding.EncodeToString
-	set, err := json.Marshal(map[string]any{"keys": []map[string]string{
+	set := must.Get(json.Marshal(map[string]any{"keys": []map[string]string{
 		{"kty": "EC", "kid": "a", "alg": "ES256", "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:])},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	text := encode([]byte(`{"alg":"ES256","kid":"a"}`)) + "." + encode(fmt.Appendf(nil, `{"iss":"me","aud":"shop","exp":%d}`, time.Now().Add(time.Hour).Unix()))
 	digest := sha256.Sum256([]byte(text))
 	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])

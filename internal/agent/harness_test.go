@@ -28,6 +28,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 )
 
@@ -384,10 +385,7 @@ func newEndpoint(t testing.TB, name string) *endpoint {
 
 func newEndpointFunc(t testing.TB, handle http.HandlerFunc) *endpoint {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &http.Server{Handler: handle}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -422,10 +420,7 @@ func newReady(address string) discoveryv1.Endpoint {
 
 func loadDirs(t *testing.T, paths ir.Paths) []string {
 	t.Helper()
-	entries, err := os.ReadDir(strings.TrimSuffix(paths.ConfigDir, "/current"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(strings.TrimSuffix(paths.ConfigDir, "/current")))(t)
 	var names []string
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), dirPrefix) {

@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/inventory"
 	"gateway/internal/journal"
+	"gateway/internal/must"
 )
 
 // BenchmarkHosts measures a pod whose hosts have a certificate each, from a key server: its start beside HAProxy's own,
@@ -107,7 +108,7 @@ func stored(b *testing.B, dirs ...string) (bytes uint64) {
 	b.Helper()
 	const page = 4096
 	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		must.Do(b, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
@@ -119,10 +120,7 @@ func stored(b *testing.B, dirs ...string) (bytes uint64) {
 				err = errors.Join(err, errors.New("a journal was not written to its end"))
 			}
 			return err
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}))
 	}
 	return bytes
 }

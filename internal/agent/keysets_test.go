@@ -20,6 +20,7 @@ import (
 	"time"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // issuerKey is a key that tokens are signed with.
@@ -30,10 +31,7 @@ type issuerKey struct {
 
 func newIssuerKey(t *testing.T, id string) issuerKey {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return issuerKey{id, private}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gateway/internal/health"
+	"gateway/internal/must"
 )
 
 func TestReadiness(t *testing.T) {
@@ -76,7 +77,7 @@ func TestHealthAnswers(t *testing.T) {
 		}
 	}
 	expect("/startupz", http.StatusServiceUnavailable)
-	mustDo(t, os.WriteFile(file, nil, 0o600))
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	expect("/startupz", http.StatusOK)
 	expect("/readyz", http.StatusServiceUnavailable)
 	expect("/healthz", http.StatusOK)

@@ -14,6 +14,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/must"
 )
 
 // starting is a rig in which everything runs, and the API server answers reports by react.
@@ -83,13 +84,13 @@ func TestARestartDoesNotMakeReady(t *testing.T) {
 func TestAMarkThatWasOnlyBegun(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	id := s.nextID()
-	mustDo(t, s.write(id, sources(ir.ConfigFile, "one"), nil, true, false))
-	mustDo(t, s.point(id))
-	mustDo(t, s.prove(id))
+	must.Do(t, s.write(id, sources(ir.ConfigFile, "one"), nil, true, false))
+	must.Do(t, s.point(id))
+	must.Do(t, s.prove(id))
 	if got, proven, err := s.open(); got != id || !proven || err != nil {
 		t.Fatalf("open: %q %t %v, want %q, proven", got, proven, err, id)
 	}
-	mustDo(t, os.WriteFile(filepath.Join(s.current, provenName), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(s.current, provenName), nil, 0o600))
 	if got, proven, err := s.open(); got != id || proven || err != nil {
 		t.Errorf("open: %q %t %v, want %q, not proven", got, proven, err, id)
 	}

@@ -22,6 +22,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/routetrace"
 	"gateway/internal/routing"
@@ -89,10 +90,7 @@ func newQuestion(namespace, name, id string, until time.Duration, older int32) *
 func (r *tracesRig) answers() []string {
 	r.t.Helper()
 	r.answerAll(r.t.Context())
-	events, err := r.core.CoreV1().Events("").List(r.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	events := must.Get(r.core.CoreV1().Events("").List(r.t.Context(), metav1.ListOptions{}))(r.t)
 	var all []string
 	for _, event := range events.Items {
 		var answer routetrace.Answer

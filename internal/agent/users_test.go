@@ -13,6 +13,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 	"gateway/internal/tree"
@@ -22,10 +23,7 @@ import (
 // hashOf returns what htpasswd -B writes.
 func hashOf(t *testing.T, password string) string {
 	t.Helper()
-	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost))(t)
 	return string(h)
 }
 

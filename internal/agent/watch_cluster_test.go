@@ -13,6 +13,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // TestSilentWatches: a watch that brings nothing, not even a bookmark, is started anew, and no other is.
@@ -46,10 +47,7 @@ func TestSilentWatches(t *testing.T) {
 	for range 3 {
 		clock.Step(silence / 2)
 		for _, resource := range []string{testServices, testSlices} {
-			answered, err := r.shares()[resource].of.turn(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answered := must.Get(r.shares()[resource].of.turn(t.Context(), nil))(t)
 			answered()
 		}
 		expect("during an outage", 1)

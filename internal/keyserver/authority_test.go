@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	"gateway/internal/must"
 )
 
 var names = []string{"gateway-key-server.gateway-system.svc"}
@@ -22,10 +24,8 @@ func TestRenew(t *testing.T) {
 	day, authorities := 24*time.Hour, map[string]bool{}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 30 * 13 {
-		var err error
 		before := maps.Clone(files)
-		files, err = renew(files, names, now)
-		must(t, err)
+		files = must.Get(renew(files, names, now))(t)
 		if again, err := renew(files, names, now); err != nil || !isSameFiles(again, files) {
 			t.Fatalf("%v: it changes without a reason, error %v", now, err)
 		}
@@ -55,14 +55,12 @@ func TestRenew(t *testing.T) {
 // TestRenewBroken: what cannot be used is made anew.
 func TestRenewBroken(t *testing.T) {
 	now := time.Now()
-	good, err := renew(nil, names, now)
-	must(t, err)
+	good := must.Get(renew(nil, names, now))(t)
 	for _, file := range slices.Sorted(maps.Keys(good)) {
 		for _, content := range []string{"", "broken", string(good[caKeyFile])} {
 			files := maps.Clone(good)
 			files[file] = []byte(content)
-			files, err := renew(files, names, now)
-			must(t, err)
+			files = must.Get(renew(files, names, now))(t)
 			pool := x509.NewCertPool()
 			pool.AppendCertsFromPEM(trusted(files))
 			if pair := parse(files[pairFile], files[pairKeyFile]); pair == nil {
@@ -73,8 +71,7 @@ func TestRenewBroken(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"other", "10.96.0.9", "fd00::9"} {
-		renamed, err := renew(good, []string{name}, now)
-		must(t, err)
+		renamed := must.Get(renew(good, []string{name}, now))(t)
 		if !bytes.Equal(renamed[caFile], good[caFile]) || parse(renamed[pairFile], renamed[pairKeyFile]).certificate.VerifyHostname(name) != nil {
 			t.Errorf("with the name %s, there is no certificate for it", name)
 		}
@@ -93,18 +90,17 @@ func TestReplicasAgree(t *testing.T) {
 		if _, err := publishers[i].certificate(nil); err == nil {
 			t.Error("there is a certificate before the first one")
 		}
-		must(t, publishers[i].publish(t.Context()))
+		must.Do(t, publishers[i].publish(t.Context()))
 	}
 	published := func() string {
-		configMap, err := kube.CoreV1().ConfigMaps("gateway-system").Get(t.Context(), AuthorityName, metav1.GetOptions{})
-		must(t, err)
+		configMap := must.Get(kube.CoreV1().ConfigMaps("gateway-system").Get(t.Context(), AuthorityName, metav1.GetOptions{}))(t)
 		return configMap.Data[caFile]
 	}
 	first := published()
-	must(t, kube.CoreV1().Secrets("gateway-system").Delete(t.Context(), SecretName, metav1.DeleteOptions{}))
-	must(t, kube.CoreV1().ConfigMaps("gateway-system").Delete(t.Context(), AuthorityName, metav1.DeleteOptions{}))
+	must.Do(t, kube.CoreV1().Secrets("gateway-system").Delete(t.Context(), SecretName, metav1.DeleteOptions{}))
+	must.Do(t, kube.CoreV1().ConfigMaps("gateway-system").Delete(t.Context(), AuthorityName, metav1.DeleteOptions{}))
 	for i := range publishers {
-		must(t, publishers[i].publish(t.Context()))
+		must.Do(t, publishers[i].publish(t.Context()))
 	}
 	if published() != first || first != string(publishers[0].known[caFile]) {
 		t.Error("after the Secret was deleted, pods have to trust another authority")

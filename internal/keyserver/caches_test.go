@@ -23,6 +23,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	ownfake "gateway/generated/app/clientset/versioned/fake"
 	"gateway/internal/kinds"
+	"gateway/internal/must"
 )
 
 // cluster is an API server with caches of it, in a bubble of synctest.
@@ -73,20 +74,18 @@ func withCluster(t *testing.T, namespaces []string, test func(c *cluster, run fu
 			tracker, namespace := c.kube.Tracker(), object.(metav1.Object).GetNamespace()
 			switch object.(type) {
 			case *gatewayv1.Gateway:
-				must(t, routes.Tracker().Create(kinds.ResourceOf("Gateway"), object, namespace))
+				must.Do(t, routes.Tracker().Create(kinds.ResourceOf("Gateway"), object, namespace))
 				continue
 			case *appv1.Gateway:
-				must(t, own.Tracker().Create(appv1.SchemeGroupVersion.WithResource("gateways"), object, namespace))
+				must.Do(t, own.Tracker().Create(appv1.SchemeGroupVersion.WithResource("gateways"), object, namespace))
 				continue
 			case *gatewayv1.ListenerSet, *gatewayv1.ReferenceGrant:
 				tracker = routes.Tracker()
 			}
-			must(t, tracker.Add(object))
+			must.Do(t, tracker.Add(object))
 		}
 		state := newState(func(namespace string) bool { return len(namespaces) == 0 || slices.Contains(namespaces, namespace) })
-		var err error
-		c.caches, err = newCaches(state, c.kube, own, routes, namespaces, time.Now)
-		must(t, err)
+		c.caches = must.Get(newCaches(state, c.kube, own, routes, namespaces, time.Now))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer func() {
 			cancel()
@@ -118,7 +117,7 @@ func TestCaches(t *testing.T) {
 		if given := c.state.given("shop"); len(given) != 4 || !strings.HasPrefix(given[1], "Secret/"+local("certs/granted")+" tls") {
 			t.Errorf("the pods get %q", given)
 		}
-		must(t, c.kube.CoreV1().Secrets("certs").Delete(t.Context(), "granted", metav1.DeleteOptions{}))
+		must.Do(t, c.kube.CoreV1().Secrets("certs").Delete(t.Context(), "granted", metav1.DeleteOptions{}))
 		synctest.Wait()
 		if given := c.state.given("shop"); given[1] != "Secret/"+local("certs/granted") {
 			t.Errorf("the pods get %q", given)
@@ -200,7 +199,7 @@ func TestConsentIsTakenBack(t *testing.T) {
 			}
 		}
 		remove := func(name string) {
-			must(t, c.kube.RbacV1().RoleBindings("certs").Delete(t.Context(), name, metav1.DeleteOptions{}))
+			must.Do(t, c.kube.RbacV1().RoleBindings("certs").Delete(t.Context(), name, metav1.DeleteOptions{}))
 		}
 		const soon = 5 * time.Second
 		expect("at first", soon, true)

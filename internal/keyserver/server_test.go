@@ -25,6 +25,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 )
 
 // fixture is a server that listens. Its API server takes the tokens of pods.
@@ -68,8 +69,7 @@ func newFixture(t *testing.T, documents ...string) *fixture {
 	f.state.put(t, false, read(t, documents...)...)
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(t, []string{"localhost"})
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	must(t, err)
+	certificate := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
 	f.config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
 	f.authority = authority.PEM
 	return f
@@ -79,26 +79,18 @@ func newFixture(t *testing.T, documents ...string) *fixture {
 func start(t *testing.T, documents ...string) *fixture {
 	t.Helper()
 	f := newFixture(t, documents...)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	must(t, err)
+	must.Do(t, err)
 	f.address = "localhost:" + port
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- f.serve(ctx, listener, f.config) }()
 	t.Cleanup(func() {
 		cancel()
-		must(t, <-served)
+		must.Do(t, <-served)
 	})
 	return f
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // reviewToken is the API server.
@@ -114,7 +106,7 @@ func (f *fixture) reviewToken(action clienttesting.Action) (bool, runtime.Object
 		Aud      []string
 		Sub, Pod string
 	}
-	must(f.t, json.Unmarshal(payload, &claims))
+	must.Do(f.t, json.Unmarshal(payload, &claims))
 	isFor := slices.Equal(review.Spec.Audiences, claims.Aud)
 	answer := &authenticationv1.TokenReview{}
 	if pod := claims.Pod; parts[2] == "valid" && isFor && (pod == "" || (*f.pods.Load())[pod]) {
@@ -133,8 +125,8 @@ func (f *fixture) reviewToken(action clienttesting.Action) (bool, runtime.Object
 func (f *fixture) client(token string) *keystream.Client {
 	dir := f.t.TempDir()
 	c := &keystream.Client{Address: f.address, TokenFile: filepath.Join(dir, "token"), AuthorityFile: filepath.Join(dir, "ca.crt")}
-	must(f.t, os.WriteFile(c.TokenFile, []byte(token), 0o600))
-	must(f.t, os.WriteFile(c.AuthorityFile, f.authority, 0o600))
+	must.Do(f.t, os.WriteFile(c.TokenFile, []byte(token), 0o600))
+	must.Do(f.t, os.WriteFile(c.AuthorityFile, f.authority, 0o600))
 	return c
 }
 
@@ -307,8 +299,7 @@ func TestBounds(t *testing.T) {
 	shop, plain := types.NamespacedName{Namespace: "web", Name: "shop"}, types.NamespacedName{Namespace: "web", Name: "plain"}
 	var streams []*stream
 	for i := range maxGatewayStreams {
-		st, err := s.open(shop, types.UID(fmt.Sprint(i)), nil)
-		must(t, err)
+		st := must.Get(s.open(shop, types.UID(fmt.Sprint(i)), nil))(t)
 		streams = append(streams, st)
 	}
 	if _, err := s.open(shop, "more", nil); !errors.Is(err, errTooMany) {
@@ -327,8 +318,7 @@ func TestBounds(t *testing.T) {
 	for i := range maxUnnamed {
 		names[fmt.Sprint("Secret/none-", i)] = "digest"
 	}
-	long, err := s.open(shop, "long", names)
-	must(t, err)
+	long := must.Get(s.open(shop, "long", names))(t)
 	if _, err := s.open(shop, "longer", map[string]string{"Secret/none": ""}); !errors.Is(err, errTooMany) {
 		t.Errorf("one name more: %v", err)
 	}

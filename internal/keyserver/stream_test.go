@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 )
 
 // pipes is a listener of connections in memory.
@@ -98,8 +99,7 @@ func TestHalfStreams(t *testing.T) {
 				connection, begun := dial(), time.Now()
 				if !test.isPlain {
 					connection = f.secure(connection)
-					_, err := io.WriteString(connection, test.send)
-					must(t, err)
+					must.Get(io.WriteString(connection, test.send))(t)
 				}
 				_, _ = io.Copy(io.Discard, connection)
 				if took := time.Since(begun); took < test.after || took > test.after+time.Second {
@@ -140,8 +140,7 @@ func TestManyLongRequests(t *testing.T) {
 	inBubble(t, func(f *fixture, dial func() net.Conn) {
 		begin := func(gateway, pod string) net.Conn {
 			connection := f.secure(dial())
-			_, err := io.WriteString(connection, header(podToken(gateway, pod), longRequest+1)+"{")
-			must(t, err)
+			must.Get(io.WriteString(connection, header(podToken(gateway, pod), longRequest+1)+"{"))(t)
 			synctest.Wait()
 			return connection
 		}
@@ -178,8 +177,7 @@ func (f *fixture) stream(connection net.Conn) *bufio.Reader {
 	f.t.Helper()
 	secured := f.secure(connection)
 	f.t.Cleanup(func() { _ = secured.Close() })
-	_, err := io.WriteString(secured, header(podToken("shop", "pod-1"), 2)+"{}")
-	must(f.t, err)
+	must.Get(io.WriteString(secured, header(podToken("shop", "pod-1"), 2)+"{}"))(f.t)
 	return bufio.NewReader(secured)
 }
 
@@ -187,8 +185,7 @@ func (f *fixture) stream(connection net.Conn) *bufio.Reader {
 func TestSlowReaders(t *testing.T) {
 	inBubble(t, func(f *fixture, dial func() net.Conn) {
 		reader, begun := f.stream(dial()), time.Now()
-		_, err := reader.ReadString('\n')
-		must(t, err)
+		must.Get(reader.ReadString('\n'))(t)
 		time.Sleep(2 * writeTimeout)
 		synctest.Wait()
 		f.state.mu.Lock()
@@ -207,8 +204,7 @@ func TestSlowReaders(t *testing.T) {
 func TestLifetime(t *testing.T) {
 	inBubble(t, func(f *fixture, dial func() net.Conn) {
 		reader, begun := f.stream(dial()), time.Now()
-		all, err := io.ReadAll(reader)
-		must(t, err)
+		all := must.Get(io.ReadAll(reader))(t)
 		took := time.Since(begun)
 		if took < lifetime*4/5 || took > lifetime*6/5 || !strings.HasSuffix(string(all), "\r\n0\r\n\r\n") {
 			t.Errorf("the stream ended after %v with %q", took, all[max(0, len(all)-100):])

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 const first, second = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "F00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -69,9 +71,7 @@ func TestClaims(t *testing.T) {
 		`{"a":` + strings.Repeat("[", 17) + strings.Repeat("]", 17) + `}`: "",
 	} {
 		var all map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(token), &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(token), &all))
 		if got, err := Claims(all); got != want && want != "" || (err == nil) != (want != "") {
 			t.Errorf("%s: got %q, %v", token, got, err)
 		}

@@ -14,19 +14,14 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 )
 
 // TestPodsCountClaimsTogether: pods add up the requests of a user by a claim, apart from other users' requests.
 func TestPodsCountClaimsTogether(t *testing.T) {
 	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := key.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	point := must.Get(key.PublicKey.Bytes())(t)
 	encode := base64.RawURLEncoding.EncodeToString
 	keys := fmt.Sprintf(`{"keys":[{"kid":"a","kty":"EC","crv":"P-256","x":%q,"y":%q}]}`, encode(point[1:33]), encode(point[33:]))
 	tokenOf := func(user string) http.Header {

@@ -17,6 +17,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/must"
 	"gateway/internal/routing/routingtest"
 	"gateway/internal/testtier"
 )
@@ -133,15 +134,10 @@ func (p *testPod) get() int { return p.getWith(nil) }
 
 func (p *testPod) getWith(headers http.Header) int {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url, http.NoBody)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url, http.NoBody))(p.t)
 	request.Header = headers
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	_ = response.Body.Close()
 	return response.StatusCode
 }

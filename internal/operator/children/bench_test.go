@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/proxypod"
 )
@@ -42,10 +43,7 @@ func BenchmarkKeep(b *testing.B) {
 // applied returns the Deployment as an API server has it.
 func applied(b *testing.B) *k8sappsv1.Deployment {
 	b.Helper()
-	deployment, err := fake.NewClientset().AppsV1().Deployments("web").Apply(b.Context(), desired(),
-		metav1.ApplyOptions{FieldManager: proxypod.FieldManager})
-	if err != nil {
-		b.Fatal(err)
-	}
+	deployment := must.Get(fake.NewClientset().AppsV1().Deployments("web").Apply(b.Context(), desired(),
+		metav1.ApplyOptions{FieldManager: proxypod.FieldManager}))(b)
 	return deployment
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 )
 
@@ -141,10 +142,7 @@ func testTransforms(t *testing.T, tests map[string]transformTest) {
 	t.Helper()
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := test.transform(test.in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(test.transform(test.in))(t)
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got\n%+v\nwant\n%+v", got, test.want)
 			}

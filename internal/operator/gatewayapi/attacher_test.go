@@ -11,6 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/must"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -55,9 +56,8 @@ func TestManyNamespaces(t *testing.T) {
 func (f *fixture) putList(name string, namespaces ...*applyappv1.AttachedNamespaceApplyConfiguration) {
 	f.t.Helper()
 	list := applyappv1.Attachments().WithNamespaces(namespaces...)
-	_, err := f.own.AppV1().Gateways("web").ApplyStatus(f.t.Context(),
-		applyappv1.Gateway(name, "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force)
-	must(f.t, err)
+	must.Get(f.own.AppV1().Gateways("web").ApplyStatus(f.t.Context(),
+		applyappv1.Gateway(name, "web").WithStatus(applyappv1.GatewayStatus().WithAttachments(list)), force))(f.t)
 }
 
 // listInStatus replaces the GatewayAttachments of Gateway shop by what an operator of an earlier release wrote.

@@ -10,6 +10,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/cputime"
+	"gateway/internal/must"
 )
 
 // BenchmarkEdit measures an edit of one of many HTTPRoutes that are Programmed, to the status that is to be written.
@@ -34,9 +35,7 @@ func BenchmarkEdit(b *testing.B) {
 				edited.Spec.Hostnames = []gatewayv1.Hostname{gatewayv1.Hostname(fmt.Sprintf("e%d.example.com", i))}
 				_ = kinds[kind](f).GetIndexer().Update(edited)
 				f.controller.changed("HTTPRoute", before, edited)
-				if err := f.syncOnce(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, f.syncOnce(context.Background()))
 				before = edited
 			}
 		})
@@ -80,7 +79,7 @@ func BenchmarkEditOfFew(b *testing.B) {
 					f.catchUpKind(ownKind("Gateway"))
 					f.catchUpKind(routeKind("Gateway"))
 					f.catchUpKind(routeKind("GRPCRoute"))
-					used += cputime.Of(func() { must(b, f.syncOnce(context.Background())) })
+					used += cputime.Of(func() { must.Do(b, f.syncOnce(context.Background())) })
 				}
 				b.ReportMetric(used.Seconds()*1000/float64(b.N), "CPU-ms/op")
 			})
@@ -122,9 +121,7 @@ func BenchmarkListenerSet(b *testing.B) {
 		edited.Spec.Listeners[0].Hostname = new(gatewayv1.Hostname(fmt.Sprintf("e%d.example.com", i)))
 		_ = kinds[kind](f).GetIndexer().Update(edited)
 		f.controller.changed("ListenerSet", before, edited)
-		if err := f.syncOnce(context.Background()); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, f.syncOnce(context.Background()))
 		before = edited
 	}
 }

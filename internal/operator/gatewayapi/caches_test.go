@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // startFill fills the caches of a Controller in a bubble of synctest, on an API server that serves some resources of
@@ -159,10 +160,8 @@ func TestNothingIsTakenFromAgentsForAKindThatIsNotListed(t *testing.T) {
 	f.put(other)
 	f.settle()
 	f.controller.stalled["httproutes"] = true
-	must(t, f.controller.informer("httproutes").GetIndexer().Replace(nil, ""))
-	if _, err := f.sync(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.controller.informer("httproutes").GetIndexer().Replace(nil, ""))
+	must.Get(f.sync())(t)
 	f.expectAttached("team web")
 	f.expectConditions(routeKind("HTTPRoute"), "team", "api", "parents[0] Accepted=True Accepted")
 }
@@ -180,11 +179,9 @@ func TestAgentsAreToldWhatTheListHas(t *testing.T) {
 	f.putObject(ownKind("GatewayProxy"), old)
 	f.catchUp()
 	f.controller.stalled["httproutes"], f.controller.index = true, nil
-	must(t, f.controller.informer("httproutes").GetIndexer().Replace(nil, ""))
+	must.Do(t, f.controller.informer("httproutes").GetIndexer().Replace(nil, ""))
 	for range 3 {
-		if _, err := f.sync(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.sync())(t)
 		f.catchUpKind(ownKind("GatewayAttachment"))
 	}
 	f.expectAttached("team web")
@@ -204,9 +201,7 @@ func TestAGatewayStaysAsItIsForAKindThatIsNotListed(t *testing.T) {
 	f.put(strings.Replace(shop, "name: http, port: 80", "name: http, port: 81", 1))
 	f.catchUp()
 	f.controller.stalled[resourceListenerSets] = true
-	if _, err := f.sync(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.sync())(t)
 	f.expectConditions(routeKind("Gateway"), "web", "second",
 		"Accepted=Unknown Pending: the API server does not list listenersets, which this may need")
 	if port := f.ownGateway("web", "second").Spec.Listeners[0].Port; port != 80 {

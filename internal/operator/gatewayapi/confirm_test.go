@@ -12,6 +12,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 )
 
@@ -54,8 +55,7 @@ spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}`)
 		Addresses: []string{"192.0.2.3"}, TargetRef: podRef(second.Name),
 	})
 	f.putObject(endpointSlices, slice)
-	_, err := f.sync()
-	must(t, err)
+	must.Get(f.sync())(t)
 	for _, name := range []string{"api", "other"} {
 		f.expectConditions(routeKind("HTTPRoute"), "web", name, "parents[0] Programmed=False Pending: not all proxies run it yet")
 	}
@@ -92,8 +92,7 @@ func TestReportsConfirm(t *testing.T) {
 				},
 			})
 		}
-		_, err := f.sync()
-		must(t, err)
+		must.Get(f.sync())(t)
 		f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=True Programmed")
 		if got := f.lists("endpointslices"); got != slices {
 			t.Errorf("with the report of pod %q, EndpointSlices are listed %d times, want %d", name, got, slices)

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
+
+	"gateway/internal/must"
 )
 
 func TestWhatWasAppliedIsForgottenWithItsGateway(t *testing.T) {
@@ -29,8 +31,7 @@ func TestAnOwnGatewayGoesWithTheClass(t *testing.T) {
 	f.settle()
 	f.put(strings.Replace(shop, "app.example.com/gateway", "example.com/other", 1))
 	f.catchUp()
-	_, err := f.sync()
-	must(t, err)
+	must.Get(f.sync())(t)
 	if own := f.ownGateway("web", "shop"); own != nil {
 		t.Errorf("there is still %+v", own)
 	}

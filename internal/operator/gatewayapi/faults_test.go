@@ -13,6 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"gateway/internal/must"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -20,7 +21,7 @@ import (
 func panicAt(f *fixture, informer cache.SharedIndexInformer) {
 	f.t.Helper()
 	wrong := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "bad"}}
-	must(f.t, informer.GetIndexer().Add(wrong))
+	must.Do(f.t, informer.GetIndexer().Add(wrong))
 }
 
 // routeTo returns an HTTPRoute of namespace web.
@@ -101,9 +102,7 @@ func TestAFaultyObjectIsTriedAgain(t *testing.T) {
 	}
 	expect := func(condition string, faults int) {
 		t.Helper()
-		if _, err := f.sync(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.sync())(t)
 		f.expectConditions(routeKind("Gateway"), "web", "bad", condition)
 		if len(f.controller.faults) != faults {
 			t.Errorf("known are %v, want %d", f.controller.faults, faults)
@@ -118,7 +117,7 @@ func TestAFaultyObjectIsTriedAgain(t *testing.T) {
 	expect(atConfigs, 1)
 	f.now = f.now.Add(retryFaulty)
 	expect(atConfigs, 1)
-	must(t, informer.GetIndexer().Replace(nil, ""))
+	must.Do(t, informer.GetIndexer().Replace(nil, ""))
 	f.now = f.now.Add(retryFaulty - time.Second)
 	expect(atConfigs, 1)
 	f.now = f.now.Add(time.Second)
@@ -170,9 +169,7 @@ func TestAPanicStaysWithItsGateway(t *testing.T) {
 			f.put(edited(second))
 			f.catchUp()
 			panicAt(f, f.inputs.Configs.Informer())
-			if _, err := f.sync(); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.sync())(t)
 			f.expectConditions(routeKind("GatewayClass"), "", "app", test.class)
 			f.expectConditions(routeKind("Gateway"), "web", "shop", test.gateway)
 			if after := f.ownGateway("web", "shop"); after == nil || after.ResourceVersion != before.ResourceVersion {

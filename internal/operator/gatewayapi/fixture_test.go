@@ -26,6 +26,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	appinformers "gateway/generated/app/informers/externalversions"
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/safely"
 	"gateway/internal/proxypod"
@@ -72,12 +73,10 @@ func newFixture(tb testing.TB, documents string) *fixture {
 		MayWatchCluster: func(own *appv1.Gateway) bool { return own.Spec.Watch == appv1.WatchCluster },
 	}
 	for _, informer := range []cache.SharedIndexInformer{f.inputs.Proxies, f.inputs.Attachments, f.inputs.Endpoints} {
-		must(tb, informer.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}))
+		must.Do(tb, informer.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}))
 	}
-	var err error
 	clients := Clients{Kube: f.kube, Gateways: f.own, Routes: f.routes}
-	f.controller, err = New(clients, f.inputs, func() time.Time { return f.now })
-	must(tb, err)
+	f.controller = must.Get(New(clients, f.inputs, func() time.Time { return f.now }))(tb)
 	f.later = map[task]bool{}
 	f.controller.queue = &impatientQueue{f.controller.queue, f}
 	tb.Cleanup(f.controller.queue.ShutDown)
@@ -87,8 +86,7 @@ func newFixture(tb testing.TB, documents string) *fixture {
 		if f.controller.served[resource] = f.inputs.Imports; resource == proxypod.ResourceImports {
 			continue
 		}
-		informer, err := f.controller.factory.ForResource(groupVersionOf(resource).WithResource(resource))
-		must(tb, err)
+		informer := must.Get(f.controller.factory.ForResource(groupVersionOf(resource).WithResource(resource)))(tb)
 		f.controller.served[resource] = informer.Informer()
 	}
 	f.catchUp()
@@ -175,8 +173,7 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 		if (kind == roleBindings || kind == clusterRoleBindings) && object.GetLabels()[LabelAttached] == "" {
 			continue
 		}
-		stripped, err := children.Strip(object)
-		must(f.t, err)
+		stripped := must.Get(children.Strip(object))(f.t)
 		old, known, _ := indexer.Get(object)
 		delete(gone, cache.MetaObjectToName(object).String())
 		if known && old.(metav1.Object).GetResourceVersion() == object.GetResourceVersion() {
@@ -189,7 +186,7 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 	for _, old := range gone {
 		events = append(events, func() { f.controller.changed(nameOfKind(kind), old, nil) })
 	}
-	must(f.t, indexer.Replace(all, ""))
+	must.Do(f.t, indexer.Replace(all, ""))
 	for _, event := range events {
 		event()
 	}
@@ -294,8 +291,7 @@ func (f *fixture) writes() []string {
 		if action.GetSubresource() != "" {
 			what += "/" + action.GetSubresource()
 		}
-		r, err := requestOf(action)
-		must(f.t, err)
+		r := must.Get(requestOf(action))(f.t)
 		writes = append(writes, action.GetVerb()+" "+what+" "+strings.TrimPrefix(action.GetNamespace()+"/"+r.name, "/"))
 	}
 	slices.Sort(writes)
@@ -380,8 +376,7 @@ func (f *fixture) conditions(kind schema.GroupVersionKind, namespace, name strin
 		if object.GetNamespace() != namespace || object.GetName() != name {
 			continue
 		}
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-		must(f.t, err)
+		content := must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(object))(f.t)
 		lines := conditionsIn(content, "", "status", "conditions")
 		for _, part := range []string{"parents", "ancestors", "listeners"} {
 			parts, _, _ := unstructured.NestedSlice(content, "status", part)

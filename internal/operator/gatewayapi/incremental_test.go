@@ -15,6 +15,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/gatewayapi"
 	"gateway/internal/testtier"
@@ -232,7 +233,7 @@ func (f *fixture) editAtRandom(random *rand.Rand) string {
 	}
 	variant := variants[random.IntN(len(variants))]
 	object, kind, err := decoder.Decode([]byte(variant.header+"\n"+variant.bodies[0]), nil, nil)
-	must(f.t, err)
+	must.Do(f.t, err)
 	accessor := object.(metav1.Object)
 	what := fmt.Sprintf("%s %s/%s", kind.Kind, accessor.GetNamespace(), accessor.GetName())
 	resource, _ := f.resourceOf(*kind)

@@ -9,6 +9,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -180,8 +181,7 @@ func TestAnEditIsKnownByItsOwnVersion(t *testing.T) {
 		f.putObject(routeKind("HTTPRoute"), route)
 	}
 	f.catchUp()
-	_, err := f.sync()
-	must(t, err)
+	must.Get(f.sync())(t)
 	for _, object := range f.list(routeKind("HTTPRoute")) {
 		for _, parent := range object.(*gatewayv1.HTTPRoute).Status.Parents {
 			c := meta.FindStatusCondition(parent.Conditions, "Programmed")

@@ -3,6 +3,8 @@ package gatewayapi
 import (
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 const policy = `
@@ -87,11 +89,9 @@ func TestTracesStayForAKindThatIsNotListed(t *testing.T) {
 	f := newFixture(t, shop+"---"+spans)
 	f.settle()
 	f.controller.stalled[resourceTelemetry] = true
-	must(t, f.controller.informer(resourceTelemetry).GetIndexer().Replace(nil, ""))
+	must.Do(t, f.controller.informer(resourceTelemetry).GetIndexer().Replace(nil, ""))
 	f.controller.queue.Add(rebuild)
-	if _, err := f.sync(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.sync())(t)
 	if tracing := f.ownGateway("web", "shop").Spec.Tracing; tracing == nil {
 		t.Error("there are no traces any more")
 	}

@@ -29,6 +29,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
+	"gateway/internal/must"
 )
 
 // fakeServer is an API server. It is three fake clientsets that also do what the Controller relies on: every write
@@ -178,11 +179,9 @@ func check(action clienttesting.Action, r request, before stamp, exists bool) er
 // stamp sets in an object what an API server sets after a write, and returns it.
 func (s *fakeServer) stamp(resource schema.GroupVersionResource, object runtime.Object) runtime.Object {
 	s.t.Helper()
-	accessor, err := meta.Accessor(object)
-	must(s.t, err)
+	accessor := must.Get(meta.Accessor(object))(s.t)
 	key := keyOf(resource, accessor.GetNamespace(), accessor.GetName())
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	must(s.t, err)
+	content := must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(object))(s.t)
 	now, exists := s.stamps[key]
 	if !exists {
 		now.uid = types.UID(fmt.Sprintf("uid %d of %s", s.version, key))
@@ -232,14 +231,11 @@ func (s *fakeServer) list(kind schema.GroupVersionKind) []metav1.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resource, tracker := s.resourceOf(kind)
-	list, err := tracker.List(resource, kind, "")
-	must(s.t, err)
-	items, err := meta.ExtractList(list)
-	must(s.t, err)
+	list := must.Get(tracker.List(resource, kind, ""))(s.t)
+	items := must.Get(meta.ExtractList(list))(s.t)
 	var objects []metav1.Object
 	for _, item := range items {
-		accessor, err := meta.Accessor(item.DeepCopyObject())
-		must(s.t, err)
+		accessor := must.Get(meta.Accessor(item.DeepCopyObject()))(s.t)
 		s.show(resource, accessor)
 		objects = append(objects, accessor)
 	}
@@ -256,7 +252,7 @@ func (s *fakeServer) put(documents string) {
 			s.t.Fatalf("%v in\n%s", err, document)
 		}
 		var given struct{ Status any }
-		if must(s.t, yaml.Unmarshal([]byte(document), &given)); given.Status == nil {
+		if must.Do(s.t, yaml.Unmarshal([]byte(document), &given)); given.Status == nil {
 			s.keepStatus(*kind, object)
 		}
 		s.putObject(*kind, object)
@@ -267,31 +263,27 @@ func (s *fakeServer) put(documents string) {
 func (s *fakeServer) keepStatus(kind schema.GroupVersionKind, object runtime.Object) {
 	s.t.Helper()
 	resource, tracker := s.resourceOf(kind)
-	accessor, err := meta.Accessor(object)
-	must(s.t, err)
+	accessor := must.Get(meta.Accessor(object))(s.t)
 	before, err := tracker.Get(resource, accessor.GetNamespace(), accessor.GetName())
 	if err != nil { // it is new
 		return
 	}
-	old, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
-	must(s.t, err)
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	must(s.t, err)
+	old := must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(before))(s.t)
+	content := must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(object))(s.t)
 	if old["status"] != nil {
 		content["status"] = old["status"]
-		must(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, object))
+		must.Do(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, object))
 	}
 }
 
 func (s *fakeServer) putObject(kind schema.GroupVersionKind, object runtime.Object) {
 	s.t.Helper()
 	resource, tracker := s.resourceOf(kind)
-	accessor, err := meta.Accessor(object)
-	must(s.t, err)
+	accessor := must.Get(meta.Accessor(object))(s.t)
 	if _, exists := s.stamps[keyOf(resource, accessor.GetNamespace(), accessor.GetName())]; exists {
-		must(s.t, tracker.Update(resource, object, accessor.GetNamespace()))
+		must.Do(s.t, tracker.Update(resource, object, accessor.GetNamespace()))
 	} else {
-		must(s.t, tracker.Create(resource, object, accessor.GetNamespace()))
+		must.Do(s.t, tracker.Create(resource, object, accessor.GetNamespace()))
 	}
 	s.stamp(resource, object.DeepCopyObject())
 }
@@ -300,13 +292,6 @@ func (s *fakeServer) putObject(kind schema.GroupVersionKind, object runtime.Obje
 func (s *fakeServer) remove(kind schema.GroupVersionKind, namespace, name string) {
 	s.t.Helper()
 	resource, tracker := s.resourceOf(kind)
-	must(s.t, tracker.Delete(resource, namespace, name))
+	must.Do(s.t, tracker.Delete(resource, namespace, name))
 	delete(s.stamps, keyOf(resource, namespace, name))
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

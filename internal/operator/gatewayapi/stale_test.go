@@ -12,6 +12,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 )
 
@@ -90,8 +91,7 @@ func TestAStaleLeaderTellsAgentsOfAGatewayThatIsGone(t *testing.T) {
 	f.catchUp()
 	own := f.ownGateway("web", "shop")
 	f.remove(ownKind("Gateway"), "web", "shop")
-	writes, err := f.sync()
-	must(t, err)
+	writes := must.Get(f.sync())(t)
 	f.expectWrites(writes, "patch own gatewayattachments web/shop.web")
 	if f.ownGateway("web", "shop") != nil || !metav1.IsControlledBy(f.list(ownKind("GatewayAttachment"))[0], own) {
 		t.Errorf("there is %+v, of %+v", f.list(ownKind("GatewayAttachment")), f.ownGateway("web", "shop"))
@@ -118,8 +118,7 @@ func TestAStaleLeaderDoesNotChangeAStatusThatItSeesTooLate(t *testing.T) {
 		f.catchUpKind(routeKind("Gateway"))
 		return false, nil, nil
 	})
-	writes, err := f.sync()
-	must(t, err)
+	writes := must.Get(f.sync())(t)
 	f.expectWrites(writes, "patch own gateways web/shop", "update gateways/status web/shop")
 	f.expectConditions(routeKind("Gateway"), "web", "shop", "Accepted=True Accepted: by the next leader")
 }

@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -65,8 +66,7 @@ spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostnam
 // TestAStatusIsWrittenOnce though the caches have the object as it was before.
 func TestAStatusIsWrittenOnce(t *testing.T) {
 	f := newFixture(t, allKinds)
-	writes, err := f.sync()
-	must(t, err)
+	writes := must.Get(f.sync())(t)
 	var written []string
 	for _, write := range writes {
 		if resource, ok := strings.CutPrefix(write, "update "); ok {
@@ -99,10 +99,10 @@ func TestAPendingStatusWaits(t *testing.T) {
 		{"the proxies do not run it", shop, func(*fixture) {}, 0, 1, "parents[0] Programmed=False Pending: its proxies do not run yet"},
 		{"the proxies run it meanwhile", shop, func(f *fixture) {
 			f.catchUp()
-			must(f.t, f.syncOnce(context.Background())) // the GatewayAttachment of the namespace
+			must.Do(f.t, f.syncOnce(context.Background())) // the GatewayAttachment of the namespace
 			f.program("web", "shop")
 			f.catchUp()
-			must(f.t, f.syncOnce(context.Background()))
+			must.Do(f.t, f.syncOnce(context.Background()))
 		}, 0, 1, "parents[0] Programmed=True Programmed"},
 		{"it is not accepted", strings.Replace(shop, "{name: shop}]", "{name: shop, sectionName: none}]", 1), func(*fixture) {}, 1, 0, ""},
 	} {
@@ -110,7 +110,7 @@ func TestAPendingStatusWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, test.documents)
 				f.clearActions()
-				must(t, f.syncOnce(t.Context()))
+				must.Do(t, f.syncOnce(t.Context()))
 				count := func() int { return f.writesOf("update httproutes/status web/api") }
 				if got := count(); got != test.now {
 					t.Errorf("there are %d writes at once, want %d", got, test.now)
@@ -140,7 +140,7 @@ func TestCountsAreWrittenTogether(t *testing.T) {
 		add := func(name string) (writes int) {
 			f.put(strings.Replace(route, "name: api}", "name: "+name+"}", 1))
 			f.catchUp()
-			must(t, f.syncOnce(t.Context()))
+			must.Do(t, f.syncOnce(t.Context()))
 			return f.writesOf("update gateways/status web/shop")
 		}
 		if got := []int{add("second"), add("third"), add("fourth")}; !slices.Equal(got, []int{1, 0, 0}) {
@@ -215,8 +215,7 @@ func TestAFailedStatusIsLookedAtAgain(t *testing.T) {
 func TestWhatIsBehindIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, shop)
-		_, err := f.sync()
-		must(t, err)
+		must.Get(f.sync())(t)
 		f.emptyQueue()
 		f.catchUpKind(ownKind("Gateway"))
 		f.syncBehind()
@@ -319,7 +318,7 @@ func TestAStatusOfBeforeAWriteIsNotWritten(t *testing.T) {
 	f.settle()
 	f.program("web", "shop")
 	f.catchUp()
-	must(t, f.syncOnce(t.Context()))
+	must.Do(t, f.syncOnce(t.Context()))
 	id := source.Object{Kind: "Gateway", Namespace: "web", Name: "shop"}
 	before := f.controller.pending[id]
 	if before.do == nil {

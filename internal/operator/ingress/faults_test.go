@@ -8,6 +8,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"gateway/internal/must"
 	source "gateway/internal/source/ingress"
 )
 
@@ -46,9 +47,7 @@ func TestFaultyIngressKeepsItsHost(t *testing.T) {
 	}
 	// The objects that the host needs stay, whatever becomes of its other Ingresses.
 	for range 2 {
-		if err := f.ingresses.GetStore().Delete(site); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.ingresses.GetStore().Delete(site))
 		later := f.now().Add(2 * settling)
 		f.now = func() time.Time { return later }
 		f.expectWrites()

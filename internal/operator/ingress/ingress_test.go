@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"gateway/internal/must"
 	source "gateway/internal/source/ingress"
 )
 
@@ -56,12 +57,8 @@ func newFixture(t *testing.T) *fixture {
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 	objects.PrependReactor("*", "*", f.answer)
 	kube := kubefake.NewClientset()
-	var err error
 	now := time.Unix(1_000_000, 0)
-	f.Controller, err = New(kube, objects, f.recorder, Inputs{informers.NewSharedInformerFactory(kube, 0), home}, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.Controller = must.Get(New(kube, objects, f.recorder, Inputs{informers.NewSharedInformerFactory(kube, 0), home}, func() time.Time { return now }))(t)
 	f.add(f.classes, &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: networkingv1.IngressClassSpec{Controller: source.Controller}})
 	return f
 }
@@ -144,10 +141,7 @@ func (f *fixture) make(kind, namespace, name string, spec map[string]any) {
 	object.SetUID(types.UID(name))
 	object.SetResourceVersion("5")
 	f.objects[source.Subject{Kind: kind, Namespace: namespace, Name: name}] = object
-	kept, err := keep(object)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	kept := must.Get(keep(object))(f.t)
 	f.add(f.made[kind], kept)
 }
 
@@ -156,9 +150,7 @@ func (f *fixture) remove(kind, namespace, name string) {
 	f.t.Helper()
 	delete(f.objects, source.Subject{Kind: kind, Namespace: namespace, Name: name})
 	object, _, _ := f.made[kind].GetStore().GetByKey(namespace + "/" + name)
-	if err := f.made[kind].GetStore().Delete(object); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, f.made[kind].GetStore().Delete(object))
 	delete(f.applied, source.Subject{Kind: kind, Namespace: namespace, Name: name})
 }
 
@@ -288,9 +280,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("got %+v, and %+v", result, faulty)
 	}
 	wanted := &evaluation{byName: map[source.Subject]*desired{}, faulty: []fault{{two, nil}}}
-	if err := f.cleanUp(t.Context(), wanted); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.cleanUp(t.Context(), wanted))
 	if want := []string{"delete HTTPRoute a/web-one-test"}; !slices.Equal(f.writes, want) {
 		t.Errorf("it writes %q, want %q", f.writes, want)
 	}
@@ -301,9 +291,7 @@ func TestUnneeded(t *testing.T) {
 	f := newFixture(t)
 	one := f.addIngress("a", "one", limit, "/")
 	f.sync()
-	if err := f.ingresses.GetStore().Delete(one); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.ingresses.GetStore().Delete(one))
 	f.expectWrites("delete HTTPRoute a/web-one-test")
 	f.remove("HTTPRoute", "a", "web-one-test")
 	f.expectWrites()

@@ -15,6 +15,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"gateway/internal/must"
 	"gateway/internal/operator/children"
 	source "gateway/internal/source/ingress"
 )
@@ -39,9 +40,7 @@ func TestWhatWaitsStays(t *testing.T) {
 			one, two := f.addIngress("a", "one", limit, "/"), f.addIngress("a", "two", nil, "/")
 			f.sync()
 			wait(f.class())
-			if err := f.ingresses.GetStore().Delete(one); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.ingresses.GetStore().Delete(one))
 			two.Spec.Rules[0].HTTP.Paths[0].Path = "/new"
 			f.addIngress("a", "three", nil, "/")
 			for range 2 {
@@ -66,9 +65,7 @@ func TestObjectsOfOthers(t *testing.T) {
 		{source.Subject{Kind: "Gateway", Namespace: home, Name: "web"}, ""},
 	} {
 		f := newFixture(t)
-		if _, err := f.kube.NetworkingV1().IngressClasses().Create(t.Context(), f.class(), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.kube.NetworkingV1().IngressClasses().Create(t.Context(), f.class(), metav1.CreateOptions{}))(t)
 		f.addIngress("a", "one", nil, "/")
 		foreign := &unstructured.Unstructured{}
 		foreign.SetResourceVersion("3")
@@ -192,15 +189,11 @@ func TestHostsStayWhileCachesLag(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.sync()
-	if err := f.ingresses.GetStore().Delete(first); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.ingresses.GetStore().Delete(first))
 	f.sync()
 	name := source.Subject{Kind: "ListenerSet", Namespace: "a", Name: "web-02"}
 	before := fmt.Sprint(f.objects[name].Object["spec"])
-	if err := f.made["ListenerSet"].GetStore().Delete(f.cached(name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.made["ListenerSet"].GetStore().Delete(f.cached(name)))
 	f.sync()
 	if after := fmt.Sprint(f.objects[name].Object["spec"]); after != before || !strings.Contains(after, "last.test") {
 		t.Errorf("it was %s, and is %s", before, after)

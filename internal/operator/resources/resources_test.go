@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 )
 
@@ -53,14 +54,9 @@ func TestGolden(t *testing.T) {
 			got := toYAML(t, children(readGateway(t, input)))
 			golden := strings.TrimSuffix(input, ".in.yaml") + ".out.yaml"
 			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(golden, got, 0o644))
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(golden))(t)
 			if !bytes.Equal(got, want) {
 				t.Errorf("%s differs from what the code returns; if that is right, go test ./internal/operator/resources -update\n%s", golden, got)
 			}
@@ -214,14 +210,9 @@ func TestNamesFitTheLongestGateway(t *testing.T) {
 
 func readGateway(t *testing.T, path string) *appv1.Gateway {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	var gateway appv1.Gateway
-	if err := yaml.UnmarshalStrict(content, &gateway); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(content, &gateway))
 	return &gateway
 }
 
@@ -232,18 +223,11 @@ func toYAML(t *testing.T, children []any) []byte {
 		jsonserializer.SerializerOptions{Yaml: true})
 	var out bytes.Buffer
 	for _, child := range children {
-		encoded, err := json.Marshal(child)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := must.Get(json.Marshal(child))(t)
 		var object unstructured.Unstructured
-		if err := json.Unmarshal(encoded, &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(encoded, &object.Object))
 		out.WriteString("---\n")
-		if err := serializer.Encode(&object, &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, serializer.Encode(&object, &out))
 	}
 	return out.Bytes()
 }

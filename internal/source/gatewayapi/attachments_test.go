@@ -5,16 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 )
 
 // TestPoliciesAreAttachedWithAnything: agents see the policies of a namespace before a route has its first backend
 // there. Otherwise, the backend would get plain text until the operator has named them.
 func TestPoliciesAreAttachedWithAnything(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	alone := 0
 	for _, file := range files {
 		result := gatewayapi.Translate(read(t, file))

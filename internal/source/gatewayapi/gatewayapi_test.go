@@ -24,6 +24,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
 )
@@ -45,9 +46,7 @@ func TestGolden(t *testing.T) {
 			}
 			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(golden, []byte(got), 0o600))
 			}
 			if want, _ := os.ReadFile(golden); got != string(want) {
 				t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
@@ -59,10 +58,7 @@ func TestGolden(t *testing.T) {
 // read returns the objects of a file. A Service, Secret or ConfigMap that is not in it does not exist.
 func read(t *testing.T, file string) gatewayapi.Objects {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(file))(t)
 	return parseAll(t, content)
 }
 

@@ -7,15 +7,13 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 )
 
 // TestUses: what the listeners of a Gateway need is what the Gateway and its ListenerSets use.
 func TestUses(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	needed, refused := 0, 0
 	for _, file := range files {
 		objects := read(t, file)
