@@ -197,12 +197,7 @@ func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
 	r.expectBody("/", "two")
 	reloads := metric(t, "gateway_agent_loads_total", `kind="reload"`)
 	r.haproxy.Stop()
-	r.eventually("the pod is not ready", func() error {
-		if r.agent.probes.ready() == nil {
-			return errors.New("it is")
-		}
-		return nil
-	})
+	r.await("the pod is not ready", func() bool { return r.agent.probes.ready() != nil })
 	// Changes made meanwhile are on the disk when HAProxy comes back.
 	three := newEndpoint(t, "three")
 	r.moveSlice("api", "one", three)
@@ -269,12 +264,7 @@ func TestAnEditMendsADamagedConfigurationOnDisk(t *testing.T) {
 	r, _ := serving(t)
 	r.haproxy.Stop()
 	r.must(os.WriteFile(filepath.Join(r.options.Paths.ConfigDir, ir.ConfigFile), []byte("\x00garbage\n"), 0o600))
-	r.eventually("the pod is not ready", func() error {
-		if r.agent.probes.ready() == nil {
-			return errors.New("it is")
-		}
-		return nil
-	})
+	r.await("the pod is not ready", func() bool { return r.agent.probes.ready() != nil })
 	spec := r.spec("api")
 	spec.Routes[0].Rules[0].Matches[0].Path.Value = "/other"
 	generation := r.edit(spec)

@@ -3,7 +3,6 @@ package agent
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -117,11 +116,9 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	now := time.Now().Add(-time.Hour)
 	r.agent.observeHAProxy(t.Context(), now) // the loop's last look may have been cut short
 	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGUSR1))
-	r.eventually("HAProxy does not answer", func() error {
-		if r.agent.observeHAProxy(t.Context(), now); r.agent.state.running.up {
-			return errors.New("it does")
-		}
-		return nil
+	r.await("HAProxy does not answer", func() bool {
+		r.agent.observeHAProxy(t.Context(), now)
+		return !r.agent.state.running.up
 	})
 	// pass returns the problems that there are some time later.
 	pass := func(later time.Duration) []appv1.ProxyProblem {
@@ -164,11 +161,9 @@ func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	running := r.process().LoadID
 	r.keepOpen()
 	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGUSR1))
-	r.eventually("HAProxy does not answer", func() error {
-		if _, err := r.agent.worker.Process(t.Context()); err == nil {
-			return errors.New("it does")
-		}
-		return nil
+	r.await("HAProxy does not answer", func() bool {
+		_, err := r.agent.worker.Process(t.Context())
+		return err != nil
 	})
 	r.gatewaySeen = r.gatewaySeen.DeepCopy()
 	r.gatewaySeen.Generation++
@@ -196,12 +191,7 @@ func (r *rig) freezeDuringReload() (runtime.Process, int64) {
 	old := r.process()
 	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGSTOP))
 	generation := r.edit(r.reloading("api", "other"))
-	r.eventually("the agent asks HAProxy's master", func() error {
-		if haproxytest.Connections(r.t, r.haproxy.MasterSocket) == 0 {
-			return errors.New("it does not")
-		}
-		return nil
-	})
+	r.await("the agent asks HAProxy's master", func() bool { return haproxytest.Connections(r.t, r.haproxy.MasterSocket) != 0 })
 	r.must(syscall.Kill(old.PID, syscall.SIGSTOP))
 	r.t.Cleanup(func() { _ = syscall.Kill(old.PID, syscall.SIGCONT) })
 	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGCONT))

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -40,11 +39,8 @@ func TestExemplars(t *testing.T) {
 		health.Handler(health.Options{}).ServeHTTP(recorder, request)
 		return recorder.Body.String()
 	}
-	r.eventually("the trace is an exemplar", func() error {
-		if !strings.Contains(metrics("application/openmetrics-text"), `# {trace_id="`+sampled+`"}`) {
-			return errors.New("it is not there")
-		}
-		return nil
+	r.await("the trace is an exemplar", func() bool {
+		return strings.Contains(metrics("application/openmetrics-text"), `# {trace_id="`+sampled+`"}`)
 	})
 	if strings.Contains(metrics("application/openmetrics-text"), other) {
 		t.Error("a request that was not sampled is an exemplar")

@@ -146,6 +146,17 @@ func (r *rig) eventually(what string, check func() error) {
 	}
 }
 
+// await waits until something holds.
+func (r *rig) await(what string, holds func() bool) {
+	r.t.Helper()
+	r.eventually(what, func() error {
+		if !holds() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
 // spec returns a spec whose routes send /SERVICE to each of the services, and everything else to the first.
 func (r *rig) spec(services ...string) appv1.GatewaySpec {
 	spec := appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: r.port, Protocol: appv1.ProtocolHTTP}}}
@@ -284,12 +295,7 @@ func (r *rig) expectBody(path, want string) {
 // awaitOldWorker waits until HAProxy gets changes before they are on the disk.
 func (r *rig) awaitOldWorker() {
 	r.t.Helper()
-	r.eventually("a restart of the worker would be seen", func() error {
-		if time.Now().Unix()-r.process().Started <= 1 {
-			return errors.New("it has just started")
-		}
-		return nil
-	})
+	r.await("a restart of the worker would be seen", func() bool { return time.Now().Unix()-r.process().Started > 1 })
 }
 
 func (r *rig) expectStatus(path string, want int) {

@@ -131,11 +131,9 @@ func TestHAProxyStartsThoughASecretIsGone(t *testing.T) {
 	})
 	r.startHAProxy()
 	r.expectProblems("https Secret/shop " + noReason)
-	r.eventually("the port is closed", func() error {
-		if _, err := r.shown("shop.example.com"); err == nil {
-			return errors.New("the certificate is shown")
-		}
-		return nil
+	r.await("the port is closed", func() bool {
+		_, err := r.shown("shop.example.com")
+		return err != nil
 	})
 }
 
@@ -154,12 +152,7 @@ func TestAPodThatLostWhatWasInMemory(t *testing.T) {
 	r.options.Paths.CertificateDir, r.options.Mounts.CertificatesDir = r.pairsDir, r.shownDir
 	r.startKeeper()
 	r.startAgent()
-	r.eventually("HAProxy can start", func() error {
-		if r.onDisk("ssl crt-list") == nil {
-			return errors.New("it would look for certificates")
-		}
-		return nil
-	})
+	r.await("HAProxy can start", func() bool { return r.onDisk("ssl crt-list") != nil })
 	r.startHAProxy()
 	r.expectShown("shop.example.com", shop)
 	r.expectProblems()

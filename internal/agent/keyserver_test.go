@@ -41,11 +41,9 @@ func TestSecretsOfAKeyServer(t *testing.T) {
 	r.server.SetAway(false)
 	r.server.Put(map[string]map[string][]byte{"Secret/later": nil})
 	begin := time.Now()
-	r.eventually("what was taken back is gone", func() error {
-		if _, err := r.shown("later.example.com"); err == nil {
-			return errors.New("it is shown")
-		}
-		return nil
+	r.await("what was taken back is gone", func() bool {
+		_, err := r.shown("later.example.com")
+		return err != nil
 	})
 	t.Logf("it took %s", time.Since(begin))
 	r.eventually("its key is gone", func() error {
@@ -86,12 +84,7 @@ func TestAPodWaitsForItsKeyServer(t *testing.T) {
 	r.createGateway(r.tlsSpec(r.https("shop", "shop.example.com", "shop")))
 	r.startAgent()
 	asked := r.server.Connections()
-	r.eventually("the server is asked", func() error {
-		if r.server.Connections() < asked+2 {
-			return errors.New("it is not")
-		}
-		return nil
-	})
+	r.await("the server is asked", func() bool { return r.server.Connections() >= asked+2 })
 	if r.agent.probes.started() == nil {
 		t.Error("there is a configuration without certificates")
 	}
@@ -119,12 +112,7 @@ func TestANodeIsRestartedWithoutItsKeyServer(t *testing.T) {
 	r.server.SetAway(true)
 	r.startKeeper()
 	r.startAgent()
-	r.eventually("HAProxy can start", func() error {
-		if r.onDisk("ssl crt-list") == nil {
-			return errors.New("it would look for certificates")
-		}
-		return nil
-	})
+	r.await("HAProxy can start", func() bool { return r.onDisk("ssl crt-list") != nil })
 	r.startHAProxy()
 	r.expectBody("/", "one")
 	r.server.SetAway(false)

@@ -267,12 +267,9 @@ func TestTheGatewayIsReadAfterTheReport(t *testing.T) {
 		t.Errorf("it was confirmed though the report was refused: %s", <-r.confirmed)
 	}
 	refuse.Store(false)
-	r.eventually("it is confirmed", func() error {
+	r.await("it is confirmed", func() bool {
 		r.clock.Step(lastReportRetry)
-		if len(r.confirmed) == 0 {
-			return errors.New("not yet")
-		}
-		return nil
+		return len(r.confirmed) != 0
 	})
 	if got := <-r.confirmed; got != "uid-2/1" {
 		t.Errorf("got %s", got)

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -263,15 +262,12 @@ func TestWatchedRoutes(t *testing.T) {
 		traces.mu.Lock()
 		traces.asked["api"] = q
 		traces.mu.Unlock()
-		r.eventually("requests are told", func() error {
+		r.await("requests are told", func() bool {
 			traces.watchRoutes(t.Context(), time.Now())
 			r.expectStatus("/", http.StatusOK)
 			traces.mu.Lock()
 			defer traces.mu.Unlock()
-			if q.taken == 0 {
-				return errors.New("none is")
-			}
-			return nil
+			return q.taken != 0
 		})
 	}
 	expect()

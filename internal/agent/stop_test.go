@@ -28,12 +28,7 @@ func TestALoadBalancerThatNoticesLate(t *testing.T) {
 		client.ask()
 	}
 	leaving.tell <- syscall.SIGUSR1
-	leaving.eventually("the pod is not ready", func() error {
-		if leaving.agent.probes.ready() == nil {
-			return errors.New("it is")
-		}
-		return nil
-	})
+	leaving.await("the pod is not ready", func() bool { return leaving.agent.probes.ready() != nil })
 	leaving.expectClosing()
 	balancer.stopping.Store(true)
 	for balancer.sent.Load() < late/2 {

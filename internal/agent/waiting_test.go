@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -192,12 +191,7 @@ func TestAQueuedRequestGetsAnEndpointThatComes(t *testing.T) {
 			r.begin("GET /slow HTTP/1.1\r\n\r\n")
 			<-entered
 			queued := r.begin("GET / HTTP/1.1\r\n\r\n")
-			r.eventually("a request is in the queue", func() error {
-				if info := r.haproxy.Worker("show stat"); !strings.Contains(info, "BACKEND,1,1,") {
-					return errors.New("not yet")
-				}
-				return nil
-			})
+			r.await("a request is in the queue", func() bool { return strings.Contains(r.haproxy.Worker("show stat"), "BACKEND,1,1,") })
 			r.setEndpoints(first, second)
 			close(done)
 			if test.wasThere {

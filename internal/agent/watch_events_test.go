@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -34,11 +33,9 @@ func newEventRig(t *testing.T, resources ...string) *eventRig {
 	r.agent.watch.mu.Unlock()
 	r.gatewaySeen.Spec.Routes = nil
 	r.attach(resources...)
-	r.eventually("all is listed", func() error {
-		if r.look(); r.rules == nil {
-			return errors.New("not yet")
-		}
-		return nil
+	r.await("all is listed", func() bool {
+		r.look()
+		return r.rules != nil
 	})
 	return r
 }

@@ -207,11 +207,9 @@ func TestRefusedResourcesHoldNothingUp(t *testing.T) {
 			r := newPassRig(t, 1)
 			r.refuseLists("tcproutes", refuse("tcproutes"))
 			r.attach("httproutes", "tcproutes")
-			r.eventually("the agent has the Gateway", func() error {
-				if changes, ok := r.agent.watch.changes(false); !ok || changes.Gateway == nil {
-					return errors.New("not yet")
-				}
-				return nil
+			r.await("the agent has the Gateway", func() bool {
+				changes, ok := r.agent.watch.changes(false)
+				return !(!ok || changes.Gateway == nil)
 			})
 		})
 	}
@@ -239,12 +237,10 @@ func TestWatchesEnd(t *testing.T) {
 	r := newPassRig(t, 1)
 	routes := func(want int) {
 		t.Helper()
-		r.eventually("the routes are seen", func() error {
+		r.await("the routes are seen", func() bool {
 			r.agent.watch.changes(false)
-			if got := r.agent.watch.namespaces[namespace].shares[testRoutes]; got == nil && want > 0 || got != nil && len(got.taken) != want {
-				return errors.New("not yet")
-			}
-			return nil
+			got := r.agent.watch.namespaces[namespace].shares[testRoutes]
+			return !(got == nil && want > 0 || got != nil && len(got.taken) != want)
 		})
 	}
 	create := func(name string) {
