@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -271,77 +272,62 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 	pending.Name, pending.Spec.ClusterIPs = "shop-gateway", []string{"10.96.0.7"}
 	expectCondition(t, map[string]conditionTest{
 		"no endpoint at all": {
-			gateway:  newGateway(),
 			observed: wanting(Observed{}),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready",
 		},
 		"none is ready, and one says why": {
-			gateway:  newGateway(),
 			observed: reporting(wanting(slicesOf(notReady("a"), leaving("old"))), report("a", 0, refused(7, "no such file")), report("old", 3, refused(7, "irrelevant"))),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod a: no such file",
 		},
 		"none is ready, and one that has nothing to say, and one on its way out, come before the one that says why": {
-			gateway:  newGateway(),
 			observed: reporting(wanting(slicesOf(notReady("a"), notReady("b"), leaving("old"))), report("old", 3, refused(7, "irrelevant")), report("a", 0), report("b", 0, refused(7, "no such file"))),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod b: no such file",
 		},
 		"none is wanted": {
-			gateway:  newGateway(),
 			observed: Observed{Pods: Pods{Missing: "spec.replicas is 0"}},
 			want:     "Programmed=False NoReadyProxies: 0 of 0 proxies are ready; spec.replicas is 0",
 		},
 		"a ready proxy has not reported": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 7)),
 			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7",
 		},
 		"a ready proxy runs an older generation": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6), report("b", 7)),
 			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7",
 		},
 		"a ready proxy could not load it": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6, refused(7, "too big")), report("b", 7)),
 			want:     "Programmed=False LoadFailed: 1 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"a ready proxy does not mount a Secret and is about to be replaced": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6, awaiting(7)), report("b", 7)),
 			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: it waits for its successor",
 		},
 		"of two failures, the first is told": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("b", 6, refused(7, "too small")), report("a", 6, refused(7, "too big"))),
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"a failure counts for more than a wait": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6, awaiting(7)), report("b", 6, refused(7, "too big"))),
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod b: too big",
 		},
 		"a ready proxy could not load the generation before, and has yet to try this one": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 5, refused(6, "too big")), report("b", 7)),
 			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: generation 6: too big",
 		},
 		"a ready proxy could not load this generation, and says so": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 5, refused(7, "too big")), report("b", 5, refused(6, "too big"))),
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"what a proxy said before it loaded this generation does not matter": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a")), report("a", 7, refused(7, "old news"))),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"none is ready, and no pod can be made": {
-			gateway:  newGateway(),
 			observed: Observed{Pods: failing("exceeded quota: pods")},
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; Deployment shop-gateway: exceeded quota: pods",
 		},
 		"a ready proxy is about to be replaced, but its successor cannot be made": {
-			gateway: newGateway(),
 			observed: Observed{
 				Reports: []*appv1.GatewayProxy{report("a", 6, awaiting(7))},
 				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"))}, Pods: failing("exceeded quota: pods"),
@@ -349,7 +335,6 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want: "Programmed=False Pending: 0 of 1 ready proxies run generation 7; pod a: it waits for its successor; Deployment shop-gateway: exceeded quota: pods",
 		},
 		"a proxy may become ready with an older generation, and its successor cannot be made": {
-			gateway: newGateway(),
 			observed: Observed{
 				Reports: []*appv1.GatewayProxy{report("a", 7), report("b", 6)},
 				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"), notReady("b"))}, Pods: failing("exceeded quota: pods"),
@@ -358,42 +343,34 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 				"Deployment shop-gateway: exceeded quota: pods",
 		},
 		"proxies that receive no traffic do not count": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), leaving("c"), notReady("d")), report("a", 7), report("c", 5), report("gone", 5)),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"a proxy that may become ready at any moment counts": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), notReady("b")), report("a", 7), report("b", 6, refused(7, "it waits"))),
 			want:     "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6: it waits",
 		},
 		"a proxy that is not ready and runs this generation is nothing to wait for": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), notReady("b")), report("a", 7), report("b", 7)),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"a report about another Gateway of the name does not count": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a")), another(report("a", 7))),
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"nor may its pod become ready": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(ready("a"), notReady("b")), report("a", 7), another(report("b", 7))),
 			want:     "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 0",
 		},
 		"an endpoint that does not say counts as ready": {
-			gateway:  newGateway(),
 			observed: reporting(slicesOf(newEndpoint("a", nil, nil)), report("a", 6)),
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"an endpoint that is no pod receives traffic too": {
-			gateway:  newGateway(),
 			observed: slicesOf(discoveryv1.Endpoint{Addresses: []string{"10.9.9.9"}}),
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"the load balancer has no address yet": {
-			gateway:  newGateway(),
 			observed: reporting(Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, report("a", 7)),
 			want: "Programmed=True AddressNotAssigned: 1 of 1 ready proxies run generation 7; the load balancer of Service shop-gateway " +
 				"has no address yet: if it stays so, look at the events of the Service, or set another spec.service.type",
@@ -410,12 +387,10 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"what keeps proxies from running it comes before that": {
-			gateway:  newGateway(),
 			observed: reporting(Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, report("a", 6)),
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"a child that cannot be made comes first": {
-			gateway: newGateway(),
 			observed: Observed{
 				Reports: []*appv1.GatewayProxy{report("a", 7)},
 				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"))},
@@ -427,6 +402,7 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 }
 
 type conditionTest struct {
+	// gateway is nil for newGateway().
 	gateway  *appv1.Gateway
 	observed Observed
 	// want is the condition, as "Type=Status Reason: Message".
@@ -438,7 +414,7 @@ func expectCondition(t *testing.T, tests map[string]conditionTest) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			kind, _, _ := strings.Cut(test.want, "=")
-			c := meta.FindStatusCondition(Compute(test.gateway, test.observed, now).Conditions, kind)
+			c := meta.FindStatusCondition(Compute(cmp.Or(test.gateway, newGateway()), test.observed, now).Conditions, kind)
 			if got := c.Type + "=" + string(c.Status) + " " + c.Reason + ": " + c.Message; got != test.want {
 				t.Errorf("\ngot  %s\nwant %s", got, test.want)
 			}
