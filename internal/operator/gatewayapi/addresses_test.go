@@ -43,8 +43,7 @@ func TestClusterIPs(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop-gateway", OwnerReferences: []metav1.OwnerReference{*owner}},
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.7"}},
 		})
-		f.program("web", "shop")
-		f.settle()
+		f.programShop()
 		var got []string
 		for _, address := range f.gateway("web", "shop").Status.Addresses {
 			got = append(got, address.Value+" "+string(*address.Routability))
@@ -72,8 +71,7 @@ func TestTheStandardChannel(t *testing.T) {
 		return f.write(f.routes.Tracker())(update)
 	})
 	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	const write = "update gateways/status web/shop"
 	for range 3 {
 		f.now = f.now.Add(lastRetry)

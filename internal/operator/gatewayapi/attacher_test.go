@@ -110,8 +110,7 @@ func TestRoutesStayProgrammedDuringAnUpgrade(t *testing.T) {
 	f := newFixture(t, shop)
 	f.put(other)
 	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	f.listInStatus()
 	report := func(since string) {
 		t.Helper()
@@ -148,8 +147,7 @@ func TestAGatewayThatWatchesTheCluster(t *testing.T) {
 	f := newFixture(t, shop)
 	f.put(other)
 	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	config := "apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: config}\nspec: {watch: Cluster}"
 	f.put(config)
 	f.put(strings.Replace(strings.Split(other, "\n---")[0], "gatewayClassName: app",

@@ -83,8 +83,7 @@ func (f *fixture) expectAttached(want string) {
 // TestAgentsMayReadANamespaceWhileItHasSomething: they get the permission before the GatewayAttachment is written, and
 // lose it after the GatewayAttachment is gone.
 func TestAgentsMayReadANamespaceWhileItHasSomething(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(other)
 	f.settle()
 	f.expectAttached("team web")
@@ -159,8 +158,7 @@ spec:
     hostname: a.io
     caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]
     subjectAltNames: [{type: Hostname, hostname: b.io}]`
-	f := newFixture(t, shop+"---"+tls)
-	f.settle()
+	f := newSettled(t, shop+"---"+tls)
 	if told := f.told(); !told.VerifiesNames || len(told.ConfigMaps) != 1 {
 		t.Errorf("the pods are told %+v", told)
 	}
@@ -178,8 +176,7 @@ apiVersion: app.example.com/v1
 kind: RouteFilter
 metadata: {namespace: web, name: waf}
 spec: {filters: [{type: WAF, waf: {}}]}`
-	f := newFixture(t, strings.Replace(shop, "backendRefs:", "filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: waf}}], backendRefs:", 1)+"---"+filtered)
-	f.settle()
+	f := newSettled(t, strings.Replace(shop, "backendRefs:", "filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: waf}}], backendRefs:", 1)+"---"+filtered)
 	if told := f.told(); !told.WAF {
 		t.Errorf("the pods are told %+v", told)
 	}

@@ -22,8 +22,7 @@ func BenchmarkEdit(b *testing.B) {
 				f.put(routeTo(fmt.Sprint("r", i), "api") + fmt.Sprintf("  hostnames: [r%d.example.com]", i))
 			}
 			f.settle()
-			f.program("web", "shop")
-			f.settle()
+			f.programShop()
 			kind := routeKind("HTTPRoute")
 			obj, _, _ := kinds[kind](f).GetStore().GetByKey("web/r1")
 			before := obj.(*gatewayv1.HTTPRoute)
@@ -69,8 +68,7 @@ func BenchmarkEditOfFew(b *testing.B) {
 					f.put(strings.Replace(route, "  parentRefs: [{name: shop}]\n", named, 1))
 				}
 				f.settle()
-				f.program("web", "shop")
-				f.settle()
+				f.programShop()
 				b.ResetTimer()
 				var used time.Duration
 				for i := range b.N {
@@ -108,8 +106,7 @@ func BenchmarkListenerSet(b *testing.B) {
 			"spec: {parentRefs: [{kind: ListenerSet, name: s%[1]d}], rules: [{backendRefs: [{name: api, port: 80}]}]}\n", i))
 	}
 	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	kind := routeKind("ListenerSet")
 	obj, _, _ := kinds[kind](f).GetStore().GetByKey("web/s7")
 	before := obj.(*gatewayv1.ListenerSet)

@@ -23,8 +23,7 @@ func TestMessagesAreCut(t *testing.T) {
 	for i := range 10 {
 		matches = append(matches, fmt.Sprintf(`{headers: [{type: RegularExpression, name: a%d, value: "[%s"}]}`, i, strings.Repeat("a", 4000)))
 	}
-	f := newFixture(t, strings.Replace(shop, "rules: [{", "rules: [{matches: ["+strings.Join(matches, ", ")+"], ", 1))
-	f.settle()
+	f := newSettled(t, strings.Replace(shop, "rules: [{", "rules: [{matches: ["+strings.Join(matches, ", ")+"], ", 1))
 	for _, object := range f.list(routeKind("HTTPRoute")) {
 		parents := object.(*gatewayv1.HTTPRoute).Status.Parents
 		if len(parents) != 1 {
@@ -81,8 +80,7 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: BackendTLSPolicy
 metadata: {namespace: web, name: first}
 spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: "", kind: ConfigMap, name: zz}]}}`
-	f := newFixture(t, shop+"\n---"+first)
-	f.settle()
+	f := newSettled(t, shop+"\n---"+first)
 	var refs []string
 	for i := range 33 {
 		refs = append(refs, fmt.Sprintf("{name: s%d, port: 80}", i))

@@ -24,8 +24,7 @@ spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostnam
 	f.kube.Unlock()
 	kind := routeKind("BackendTLSPolicy")
 	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	const problem = "the API server has no ClusterTrustBundles of certificates.k8s.io/v1: name a ConfigMap"
 	f.expectConditions(kind, "web", "policy",
 		"ancestors[0] Accepted=False NoValidCACertificate: no CA certificate can be used: caCertificateRefs[0]: "+problem,

@@ -79,8 +79,7 @@ spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}`)
 // receives no traffic, such as an evicted one, keeps no route from being Programmed.
 func TestReportsConfirm(t *testing.T) {
 	for name, slices := range map[string]int{"": 0, "evicted": 1} {
-		f := newFixture(t, shop)
-		f.settle()
+		f := newSettled(t, shop)
 		f.program("web", "shop")
 		f.catchUp()
 		if name != "" {
@@ -102,8 +101,7 @@ func TestReportsConfirm(t *testing.T) {
 
 // TestProgrammedWaitsForTheAnswer of the API server.
 func TestProgrammedWaitsForTheAnswer(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.program("web", "shop")
 	f.catchUp()
 	failing := true

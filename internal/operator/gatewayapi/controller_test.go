@@ -63,8 +63,7 @@ func TestAGatewayBecomesAnOwnGateway(t *testing.T) {
 }
 
 func TestAnEditReachesTheOwnGateway(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(strings.Replace(strings.Split(shop, "\n---")[3], "port: 80", "port: 81", 1))
 	f.expectWrites(f.mustSync(), "patch own gateways web/shop", "update gateways/status web/shop")
 	if own := f.ownGateway("web", "shop"); own.Spec.Listeners[0].Port != 81 {
@@ -73,8 +72,7 @@ func TestAnEditReachesTheOwnGateway(t *testing.T) {
 }
 
 func TestARouteIsProgrammedOnceAllProxiesRunIt(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Accepted=True Accepted",
 		"parents[0] ResolvedRefs=True ResolvedRefs", "parents[0] Programmed=False Pending: its proxies do not run yet")
 	f.program("web", "shop")
@@ -87,16 +85,13 @@ func TestARouteIsProgrammedOnceAllProxiesRunIt(t *testing.T) {
 	f.expectWrites(f.mustSync(), "update httproutes/status web/api")
 	f.expectConditions(routeKind("HTTPRoute"), "web", "api",
 		"parents[0] Programmed=False Pending: not all proxies run it yet")
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=True Programmed")
 }
 
 func TestSteadyStateWritesNothing(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f := newSettled(t, shop)
+	f.programShop()
 	f.put("apiVersion: v1\nkind: Service\nmetadata: {namespace: web, name: other}\nspec: {ports: [{port: 80}]}")
 	f.expectWrites(f.mustSync())
 }
@@ -124,8 +119,7 @@ func TestAnEditLooksAtWhatItChanges(t *testing.T) {
 	f.put(strings.Replace(routeTo("filtered", "other"), "rules: [{",
 		"rules: [{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: office}}], ", 1))
 	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	gateway := source.Object{Kind: "Gateway", Namespace: "web", Name: "shop"}
 	edited := source.Object{Kind: "HTTPRoute", Namespace: "web", Name: "api"}
 	filtered := source.Object{Kind: "HTTPRoute", Namespace: "web", Name: "filtered"}

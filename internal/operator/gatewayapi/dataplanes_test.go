@@ -13,8 +13,7 @@ import (
 )
 
 func TestWhatWasAppliedIsForgottenWithItsGateway(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	if len(f.controller.applied) != 1 {
 		t.Errorf("%d Gateways are remembered", len(f.controller.applied))
 	}
@@ -27,8 +26,7 @@ func TestWhatWasAppliedIsForgottenWithItsGateway(t *testing.T) {
 }
 
 func TestAnOwnGatewayGoesWithTheClass(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(strings.Replace(shop, "app.example.com/gateway", "example.com/other", 1))
 	f.catchUp()
 	must.Get(f.sync())(t)
@@ -51,10 +49,8 @@ func TestAnOwnGatewayOfSomebodyElseIsLeftAlone(t *testing.T) {
 // TestAnOwnGatewayThatIsRefused: a GatewayConfig asks for what cannot change. The status tells it until the
 // GatewayConfig asks for it no more.
 func TestAnOwnGatewayThatIsRefused(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f := newSettled(t, shop)
+	f.programShop()
 	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed")
 	f.put("apiVersion: app.example.com/v1\nkind: GatewayConfig\nmetadata: {namespace: web, name: nodes}\nspec: {pods: {kind: DaemonSet}}")
 	f.put(strings.Replace(shop, "  gatewayClassName: app\n",
@@ -80,7 +76,6 @@ func TestAnOwnGatewayThatIsRefused(t *testing.T) {
 	}
 	f.put(shop)
 	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed")
 }

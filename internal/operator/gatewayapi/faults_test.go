@@ -44,8 +44,7 @@ const (
 
 // TestAPanicStaysWithItsRule: it is refused, as agents refuse it, and the other routes are looked after as ever.
 func TestAPanicStaysWithItsRule(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(routeTo("bad", "bad"))
 	f.put(routeTo("good", "api"))
 	f.catchUp()
@@ -67,8 +66,7 @@ func TestAPanicStaysWithItsRule(t *testing.T) {
 func TestAPanicStaysWithItsObject(t *testing.T) {
 	for _, at := range []int{0, 1, 7, 20} {
 		t.Run(fmt.Sprintf("Gateway %d", at), func(t *testing.T) {
-			f := newFixture(t, shop)
-			f.settle()
+			f := newSettled(t, shop)
 			for i := range 21 {
 				f.put(gatewayWith(fmt.Sprintf("g%02d", i), "good"))
 			}
@@ -91,8 +89,7 @@ func TestAPanicStaysWithItsObject(t *testing.T) {
 
 // TestAFaultyObjectIsTriedAgain: at once after an edit, and else after a minute.
 func TestAFaultyObjectIsTriedAgain(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	informer := f.inputs.Configs.Informer()
 	put := func(document string) {
 		t.Helper()
@@ -187,8 +184,7 @@ func TestAPanicStaysWithItsGateway(t *testing.T) {
 
 // TestAPanicOfAWriterIsAnError: the others are written, and the one is tried again.
 func TestAPanicOfAWriterIsAnError(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(routeTo("other", "api"))
 	f.put(routeTo("more", "api"))
 	f.catchUp()
@@ -210,8 +206,7 @@ func TestAPanicOfAWriterIsAnError(t *testing.T) {
 
 // TestAPanicWithoutAnObjectIsAnError: nothing changes, and the sync is tried again.
 func TestAPanicWithoutAnObjectIsAnError(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	panicAt(f, f.inputs.Gateways.Informer())
 	f.controller.queue.Add(task{source.Object{Kind: source.KindOwn, Namespace: "web", Name: "bad"}, true})
 	writes, err := f.sync()

@@ -270,6 +270,14 @@ func (f *fixture) settle() {
 	f.t.Fatal("six syncs in a row had something to write")
 }
 
+// newSettled is newFixture, and the operator has made everything.
+func newSettled(tb testing.TB, documents string) *fixture {
+	tb.Helper()
+	f := newFixture(tb, documents)
+	f.settle()
+	return f
+}
+
 func (f *fixture) clearActions() {
 	f.kube.ClearActions()
 	f.own.ClearActions()
@@ -322,6 +330,13 @@ func (f *fixture) ownGateway(namespace, name string) *appv1.Gateway {
 		}
 	}
 	return nil
+}
+
+// programShop is program for web/shop, and the operator has seen that.
+func (f *fixture) programShop() {
+	f.t.Helper()
+	f.program("web", "shop")
+	f.settle()
 }
 
 // program does for a Gateway of our own what the operator and an agent do: it is Programmed, and its only proxy runs

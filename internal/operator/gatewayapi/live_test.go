@@ -70,8 +70,7 @@ func (f *fixture) expectRoute(want ...string) {
 
 // TestARouteWaitsForANewNamespace: until its agent has seen the ReferenceGrant there, a proxy answers 500.
 func TestARouteWaitsForANewNamespace(t *testing.T) {
-	f := newFixture(t, shop+"\n---"+teamService)
-	f.settle()
+	f := newSettled(t, shop+"\n---"+teamService)
 	f.run(false)
 	f.expectRoute("Programmed=True Programmed")
 	f.put(toTeam)
@@ -91,8 +90,7 @@ func TestARouteWaitsForANewNamespace(t *testing.T) {
 
 // TestARouteSaysThatItsNamespaceWaits: it has caused too many reloads. Routes of other namespaces do not say so.
 func TestARouteSaysThatItsNamespaceWaits(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.run(false)
 	for _, object := range f.list(ownKind("GatewayProxy")) {
 		report := object.(*appv1.GatewayProxy)
@@ -166,10 +164,8 @@ func TestARouteThatComesBackIsConfirmedAgain(t *testing.T) {
 // TestAnEditIsKnownByItsOwnVersion: another controller writes a status before the edit is looked at. No agent reports
 // that.
 func TestAnEditIsKnownByItsOwnVersion(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f := newSettled(t, shop)
+	f.programShop()
 	f.put(strings.Replace(route, "name: api, port: 80", "name: api, port: 80, weight: 2", 1))
 	f.program("web", "shop")
 	f.catchUp()
@@ -195,8 +191,7 @@ func TestAnEditIsKnownByItsOwnVersion(t *testing.T) {
 // TestAReportHidesNoChangeOfItsGateway: by the time that a report of proxies is looked at, the caches may have a
 // Gateway that is not Programmed any more, whose own task comes later.
 func TestAReportHidesNoChangeOfItsGateway(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.run(false)
 	f.expectRoute("Programmed=True Programmed")
 	own := f.ownGateway("web", "shop")

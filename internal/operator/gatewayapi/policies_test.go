@@ -24,15 +24,13 @@ func TestABackendPolicyIsProgrammedOnceAllProxiesRunIt(t *testing.T) {
 	f.settle()
 	f.expectConditions(kind, "web", "api", "ancestors[0] Accepted=True Accepted",
 		"ancestors[0] Programmed=False Pending: its proxies do not run yet")
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	f.expectConditions(kind, "web", "api", "ancestors[0] Accepted=True Accepted", "ancestors[0] Programmed=True Programmed")
 
 	f.put(strings.Replace(policy, "10}", "20}", 1))
 	f.expectWrites(f.mustSync(), "update own backendpolicies/status web/api")
 	f.expectConditions(kind, "web", "api", "ancestors[0] Programmed=False Pending: not all proxies run it yet")
-	f.program("web", "shop")
-	f.settle()
+	f.programShop()
 	f.expectConditions(kind, "web", "api", "ancestors[0] Programmed=True Programmed")
 
 	f.put(strings.NewReplacer("name: api, creation", "name: late, creation", "2026-01-01", "2026-01-02").Replace(policy))
@@ -86,8 +84,7 @@ func TestTelemetryIsOfTheDataPlane(t *testing.T) {
 // TestTracesStayForAKindThatIsNotListed: while the API server does not list the policies, nobody knows whether there
 // are any.
 func TestTracesStayForAKindThatIsNotListed(t *testing.T) {
-	f := newFixture(t, shop+"---"+spans)
-	f.settle()
+	f := newSettled(t, shop+"---"+spans)
 	f.controller.stalled[resourceTelemetry] = true
 	must.Do(t, f.controller.informer(resourceTelemetry).GetIndexer().Replace(nil, ""))
 	f.controller.queue.Add(rebuild)

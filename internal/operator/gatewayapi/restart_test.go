@@ -11,10 +11,8 @@ import (
 // TestAfterARestart: what was Programmed stays so, though agents report no versions of statuses. What was pending waits
 // for the next report.
 func TestAfterARestart(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f := newSettled(t, shop)
+	f.programShop()
 	isLive := func(name, want string) {
 		t.Helper()
 		f.expectConditions(routeKind("HTTPRoute"), "web", name, "parents[0] Programmed="+want)

@@ -33,8 +33,7 @@ func (f *fixture) expectOutdated(want ...string) {
 var edited = strings.Replace(shop, "name: http, port: 80", "name: http, port: 81", 1)
 
 func TestAStaleLeaderDoesNotChangeAnOwnGateway(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(edited)
 	f.catchUp()
 	newer := f.ownGateway("web", "shop")
@@ -47,8 +46,7 @@ func TestAStaleLeaderDoesNotChangeAnOwnGateway(t *testing.T) {
 }
 
 func TestAStaleLeaderDoesNotBringBackAnOwnGateway(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(edited)
 	f.catchUp()
 	f.remove(ownKind("Gateway"), "web", "shop")
@@ -70,8 +68,7 @@ func TestAStaleLeaderDoesNotReplaceAnOwnGatewayThatItDoesNotKnow(t *testing.T) {
 }
 
 func TestAStaleLeaderDoesNotTellAgents(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put("apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {namespace: web, name: tls}\n" +
 		"spec: {targetRefs: [{group: '', kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]}}")
 	f.catchUp()
@@ -107,8 +104,7 @@ func TestAStaleLeaderTellsAgentsOfAGatewayThatIsGone(t *testing.T) {
 // TestAStaleLeaderDoesNotChangeAStatusThatItSeesTooLate: while it waits for the answer to another write, its caches
 // learn what the next leader wrote.
 func TestAStaleLeaderDoesNotChangeAStatusThatItSeesTooLate(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(edited)
 	f.catchUp()
 	f.own.PrependReactor("patch", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -124,8 +120,7 @@ func TestAStaleLeaderDoesNotChangeAStatusThatItSeesTooLate(t *testing.T) {
 }
 
 func TestAStaleLeaderDoesNotDeleteAnOwnGatewayThatChanged(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(strings.Replace(shop, "app.example.com/gateway", "example.com/other", 1))
 	f.catchUp()
 	newer := f.ownGateway("web", "shop")
@@ -155,8 +150,7 @@ func TestAStaleLeaderDoesNotChangeARoleBinding(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, shop)
-			f.settle()
+			f := newSettled(t, shop)
 			f.put(other)
 			f.catchUp()
 			change(f)
@@ -179,8 +173,7 @@ func TestAStaleLeaderDoesNotChangeARoleBinding(t *testing.T) {
 // TestALateWriteOfARoleBindingGrantsNothing: nothing refuses a write that creates again what another leader has
 // deleted.
 func TestALateWriteOfARoleBindingGrantsNothing(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.put(other)
 	f.catchUp()
 	for range 2 {

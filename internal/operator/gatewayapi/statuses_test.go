@@ -133,10 +133,8 @@ func TestAPendingStatusWaits(t *testing.T) {
 // while by one write.
 func TestCountsAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, shop)
-		f.settle()
-		f.program("web", "shop")
-		f.settle()
+		f := newSettled(t, shop)
+		f.programShop()
 		add := func(name string) (writes int) {
 			f.put(strings.Replace(route, "name: api}", "name: "+name+"}", 1))
 			f.catchUp()
@@ -257,10 +255,8 @@ func (f *fixture) emptyQueue() {
 
 // TestProgrammedIsOfTheGeneration that our Gateway has.
 func TestProgrammedIsOfTheGeneration(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
-	f.program("web", "shop")
-	f.settle()
+	f := newSettled(t, shop)
+	f.programShop()
 	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed")
 	f.put(strings.Replace(strings.Split(shop, "\n---")[3], "port: 80", "port: 81", 1))
 	f.settle() // our Gateway has another generation, and the status of the one before
@@ -314,8 +310,7 @@ func TestConditionsOfOthersStay(t *testing.T) {
 // TestAStatusOfBeforeAWriteIsNotWritten: while a status is written, another one may be wanted, of the object as it was.
 // The API server would refuse it.
 func TestAStatusOfBeforeAWriteIsNotWritten(t *testing.T) {
-	f := newFixture(t, shop)
-	f.settle()
+	f := newSettled(t, shop)
 	f.program("web", "shop")
 	f.catchUp()
 	must.Do(t, f.syncOnce(t.Context()))

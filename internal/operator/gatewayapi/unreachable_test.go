@@ -13,8 +13,7 @@ kind: HTTPRoute
 metadata: {namespace: web, name: zzz}
 spec: {parentRefs: [{name: shop}], rules: [{matches: [{path: {value: PATH}}], backendRefs: [{name: api, port: 80}]}]}
 `
-	f := newFixture(t, shop+"---\n"+strings.Replace(other, "PATH", "/other", 1))
-	f.settle()
+	f := newSettled(t, shop+"---\n"+strings.Replace(other, "PATH", "/other", 1))
 	isThere := func() bool {
 		return strings.Contains(strings.Join(f.conditions(routeKind("HTTPRoute"), "web", "zzz"), "\n"), "UnreachableRules")
 	}
