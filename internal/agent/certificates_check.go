@@ -274,7 +274,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 		names, within = []string{listener.Hostname}, true
 	}
 	if problem == "" && !within {
-		problem = fmt.Sprintf("the certificate is not for %s: it is for %s", listener.Hostname, listNames(file.Names))
+		problem = fmt.Sprintf("the certificate is not for %s: it is for %s", listener.Hostname, cmp.Or(model.Some(file.Names, maxNamesTold), "no DNS name"))
 	}
 	if c.isUsable(listener.Name, secret, &file, problem) {
 		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.KeyType), KeyType: file.KeyType.String()}
@@ -437,8 +437,4 @@ func newProblem(listener, kind, namespace, name, problem string) appv1.ProxyProb
 		told.Reason = appv1.ProblemInvalidCACertificateRef
 	}
 	return told
-}
-
-func listNames(names []string) string {
-	return cmp.Or(model.Some(names, maxNamesTold), "no DNS name")
 }

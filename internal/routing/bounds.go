@@ -116,10 +116,6 @@ type bounds struct {
 	isOrWasRefused bool
 }
 
-func newBounds(refused map[refusal]bool) bounds {
-	return bounds{steps: map[place]map[string]float64{}, levels: map[int]int{}, crowded: map[place]bool{}, refused: refused}
-}
-
 // change takes in a route that changed.
 func (b *bounds) change(route *changedRoute) {
 	touched, levels := map[place]bool{}, len(b.levels)

@@ -97,7 +97,7 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	} else {
 		c.list(listeners, c.changeHosts(changed))
 	}
-	return Table{Settings: gateway.Settings, Uses: c.uses.now(), Listeners: c.listeners}, c.allProblems(gateway)
+	return Table{Settings: gateway.Settings, Uses: Uses{c.uses.backends.Map(), c.uses.secrets.Map(), c.uses.keys.Map(), c.uses.ruleSets.Map()}, Listeners: c.listeners}, c.allProblems(gateway)
 }
 
 // Problems returns the problems of Compile, without a table. A small Gateway can ask for a table of half a million
@@ -130,7 +130,7 @@ type changedRoute struct {
 func (c *Compiler) update(gateway *model.Gateway, listeners changedListeners) (changed []changedRoute, isNew bool) {
 	if isNew = c.compiled == nil; isNew {
 		c.compiled, c.problems, c.at = map[string][]*attachedRoute{}, map[string][]Problem{}, map[string]few.Counts[string]{}
-		c.bounds = newBounds(c.bounds.refused)
+		c.bounds = bounds{steps: map[place]map[string]float64{}, levels: map[int]int{}, crowded: map[place]bool{}, refused: c.bounds.refused}
 	}
 	moved := map[string]bool{}
 	for name := range listeners.moved {
@@ -331,7 +331,7 @@ func (c *Compiler) host(hostname string, routes []part) *Host {
 			entries = append(entries, entry)
 		}
 	}
-	slices.SortStableFunc(entries, compareEntries)
+	slices.SortStableFunc(entries, func(a, b Entry) int { return a.compare(&b) })
 	host, seen := &Host{Name: hostname}, map[string]bool{}
 	for i := range entries {
 		entry := &entries[i]
@@ -354,8 +354,6 @@ func (c *Compiler) host(hostname string, routes []part) *Host {
 func (e *Entry) SamePath(other *Entry) bool {
 	return e.PathType == other.PathType && e.Path == other.Path
 }
-
-func compareEntries(a, b Entry) int { return a.compare(&b) }
 
 // compare orders the entries of a hostname by precedence.
 func (e *Entry) compare(other *Entry) int {

@@ -37,11 +37,6 @@ type uses struct {
 	keys    tree.Editor[tree.Map[KeyUse]]
 }
 
-// now returns what hosts refer to.
-func (u *uses) now() Uses {
-	return Uses{u.backends.Map(), u.secrets.Map(), u.keys.Map(), u.ruleSets.Map()}
-}
-
 // change counts what a host refers to, n times.
 func (u *uses) change(host *Host, n int) {
 	if host == nil {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -159,11 +158,6 @@ func (m *made) readListenerSet(object *unstructured.Unstructured) error {
 	}
 	m.listeners = source.ReadListenerSet(&set)
 	return nil
-}
-
-// newGrants returns the informer of ReferenceGrants, which readGrant reads.
-func newGrants(client dynamic.Interface) cache.SharedIndexInformer {
-	return dynamicinformer.NewFilteredDynamicInformer(client, resources["ReferenceGrant"], metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 }
 
 // readGrant reads a ReferenceGrant before it is cached. It does nothing to what it has returned.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -106,7 +107,8 @@ func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.E
 		kube: kube, dynamic: dynamic, recorder: recorder, inputs: inputs, now: now, translate: source.Translate,
 		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 		ingresses: all.Networking().V1().Ingresses().Informer(), classes: all.Networking().V1().IngressClasses().Informer(),
-		configMaps: home.Core().V1().ConfigMaps().Informer(), grants: newGrants(dynamic), made: map[string]cache.SharedIndexInformer{},
+		configMaps: home.Core().V1().ConfigMaps().Informer(), made: map[string]cache.SharedIndexInformer{},
+		grants:  dynamicinformer.NewFilteredDynamicInformer(dynamic, resources["ReferenceGrant"], metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		applied: map[source.Subject]applied{}, taken: map[source.Subject]bool{}, refused: map[source.Subject]refusal{},
 		unneeded: map[source.Subject]time.Time{}, pause: interval,
 	}

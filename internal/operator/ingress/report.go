@@ -48,7 +48,10 @@ func (c *Controller) writeStatuses(ctx context.Context, seen *observed, wanted *
 		isWaiting := wanted.waiting[source.ClassOf(ingress)] != "" ||
 			slices.ContainsFunc(wanted.faulty, func(f fault) bool { return f.Ingress == ingress })
 		isEarly := of != nil && of.isMoving && len(ingress.Status.LoadBalancer.Ingress) > 0 && !c.areProgrammed(of.routes)
-		if isWaiting || isEarly || len(addresses) == 0 && !isOurs || slices.EqualFunc(addresses, ingress.Status.LoadBalancer.Ingress, isSame) {
+		isWritten := slices.EqualFunc(addresses, ingress.Status.LoadBalancer.Ingress, func(a, b networkingv1.IngressLoadBalancerIngress) bool {
+			return a.IP == b.IP && a.Hostname == b.Hostname // the rest is what only others write
+		})
+		if isWaiting || isEarly || len(addresses) == 0 && !isOurs || isWritten {
 			return nil
 		}
 		return c.writeStatus(ctx, ingress, addresses)
@@ -61,11 +64,6 @@ func (c *Controller) areProgrammed(routes []source.Subject) bool {
 		route := c.cached(name)
 		return route == nil || !route.programmed
 	})
-}
-
-// isSame compares addresses, without what only others write.
-func isSame(a, b networkingv1.IngressLoadBalancerIngress) bool {
-	return a.IP == b.IP && a.Hostname == b.Hostname
 }
 
 // addresses returns the addresses of the Gateways of an Ingress.

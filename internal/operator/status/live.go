@@ -32,7 +32,8 @@ type proxied struct {
 
 // has reports whether the proxy runs the objects of a resource and namespace up to a resourceVersion.
 func (p proxied) has(resource, namespace, version string) bool {
-	return isUpTo(version, cmp.Or(p.exceptions[resourceOf{resource, namespace}], p.base))
+	order, err := resourceversion.CompareResourceVersion(version, cmp.Or(p.exceptions[resourceOf{resource, namespace}], p.base))
+	return err == nil && order <= 0
 }
 
 // LiveOf returns what the proxies of a Gateway run. Proxies count if they receive traffic, or have reported and may
@@ -69,12 +70,6 @@ func liveOf(gateway *appv1.Gateway, proxies endpoints, all []*appv1.GatewayProxy
 		live.proxies = append(live.proxies, one)
 	}
 	return live
-}
-
-// isUpTo reports whether a resourceVersion equals another one or is older.
-func isUpTo(version, other string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, other)
-	return err == nil && order <= 0
 }
 
 // Has reports whether all proxies run the objects of a resource and namespace up to a resourceVersion.

@@ -36,13 +36,11 @@ func (t *translator) translateRoutes() {
 	}
 }
 
-func (t *translator) translateTCPRoutes() {
+// translateConnections translates TCPRoutes and TLSRoutes.
+func (t *translator) translateConnections() {
 	for _, spec := range t.spec.TCPRoutes {
 		t.addRoute(plain, spec.Name, spec.Listeners, nil, []model.Rule{t.door.connections(spec.Rules)})
 	}
-}
-
-func (t *translator) translateTLSRoutes() {
 	for _, spec := range t.spec.TLSRoutes {
 		t.addRoute(secure, spec.Name, spec.Listeners, spec.Hostnames, []model.Rule{t.door.connections(spec.Rules)})
 	}

@@ -13,7 +13,7 @@ import (
 func (t *translator) policies() map[model.Backend]model.BackendPolicy {
 	policies := make(map[model.Backend]model.BackendPolicy, len(t.spec.Backends))
 	for i := range t.spec.Backends {
-		of := t.backend(t.spec.Backends[i].Name, t.spec.Backends[i].Port)
+		of := model.Backend{Namespace: t.origin.Namespace, Service: t.spec.Backends[i].Name, Port: t.spec.Backends[i].Port}
 		policies[of] = translatePolicy(&t.spec.Backends[i], of)
 	}
 	return policies

@@ -31,8 +31,7 @@ func Translate(gateway *appv1.Gateway) *model.Gateway {
 	t.translateListeners()
 	t.redirectToHTTPS()
 	t.translateRoutes()
-	t.translateTCPRoutes()
-	t.translateTLSRoutes()
+	t.translateConnections()
 	t.refuseUnnamed(gateway)
 	t.to.Routes = model.Ordered(t.routes...)
 	return &t.to
@@ -127,11 +126,6 @@ func (t *translator) problem(reason model.Reason, route *model.Route, listener, 
 	t.to.Problems = append(t.to.Problems, model.Problem{
 		Origin: t.origin, RouteKind: route.Kind, Route: route.Name, Listener: listener, Reason: reason, Field: field, Message: fmt.Sprintf(format, args...),
 	})
-}
-
-// backend returns a port of a Service in the Gateway's namespace.
-func (t *translator) backend(service string, port int32) model.Backend {
-	return model.Backend{Namespace: t.origin.Namespace, Service: service, Port: port}
 }
 
 func (t *translator) translateListeners() {
