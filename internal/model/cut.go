@@ -21,6 +21,9 @@ func Cut(text string, size int) string {
 	return strings.ToValidUTF8(text[:size-len(end)], "") + end
 }
 
+// MaxNamed is how many listeners or hostnames the message of a route names.
+const MaxNamed = 6
+
 // Some names the first of some names, and how many more there are: a message is read by people.
 func Some(names []string, most int) string {
 	if more := len(names) - most; more > 0 {

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"k8s.io/utils/ptr"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -15,6 +17,6 @@ func (r *rule) addBandwidthLimit(from *appv1.BandwidthLimit) {
 		r.Bandwidth.Request = request.BytesPerSecond
 	}
 	if response := from.Response; response != nil {
-		r.Bandwidth.Response, r.Bandwidth.MinResponse = response.BytesPerSecond, or(response.MinBytes, 0)
+		r.Bandwidth.Response, r.Bandwidth.MinResponse = response.BytesPerSecond, ptr.Deref(response.MinBytes, 0)
 	}
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -15,7 +16,7 @@ func init() {
 
 func (r *rule) addDirectResponse(from *appv1.DirectResponse) {
 	r.Response = &model.Response{
-		Status: or(from.StatusCode, 200), Body: from.Body, ContentType: cmp.Or(from.ContentType, "text/plain; charset=utf-8"),
+		Status: ptr.Deref(from.StatusCode, 200), Body: from.Body, ContentType: cmp.Or(from.ContentType, "text/plain; charset=utf-8"),
 	}
 	set := gatewayv1.HTTPHeaderFilter{}
 	for _, header := range from.Headers {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -18,7 +19,7 @@ func init() {
 
 func (r *rule) addExternalAuth(from *appv1.ExternalAuth) {
 	r.setAuth(gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(from.BackendRef.Name), Port: &from.BackendRef.Port}, model.ExternalAuth{
-		Path: cmp.Or(from.Path, "/"), Timeout: duration(cmp.Or(from.Timeout, "5s")), MaxBody: int64(or(from.ForwardBody, appv1.ForwardBody{}).MaxSize),
+		Path: cmp.Or(from.Path, "/"), Timeout: duration(cmp.Or(from.Timeout, "5s")), MaxBody: int64(ptr.Deref(from.ForwardBody, appv1.ForwardBody{}).MaxSize),
 		RequestHeaders: lowered(from.RequestHeaders), ResponseHeaders: lowered(from.ResponseHeaders),
 		Cache: authCache(from.Cache),
 	})
@@ -30,7 +31,7 @@ func authCache(from *appv1.ExternalAuthCache) *model.AuthCache {
 	if from == nil {
 		return nil
 	}
-	key := or(from.Key, appv1.ExternalAuthCacheKey{})
+	key := ptr.Deref(from.Key, appv1.ExternalAuthCacheKey{})
 	cache := &model.AuthCache{MaxAge: inSeconds(cmp.Or(from.MaxAgeSeconds, 300)), Headers: lowered(key.Headers), Cookies: texts(key.Cookies)}
 	for _, some := range from.Durations {
 		for _, status := range some.Statuses {
@@ -58,8 +59,8 @@ var alwaysSent = []string{"authorization", "content-length", "host", "method", "
 
 // addHTTPAuth adds the filter of the Gateway API.
 func (r *rule) addHTTPAuth(from *gatewayv1.HTTPExternalAuthFilter) {
-	config := or(from.HTTPAuthConfig, gatewayv1.HTTPAuthConfig{})
-	maxBody := int64(or(from.ForwardBody, gatewayv1.ForwardBodyConfig{}).MaxSize)
+	config := ptr.Deref(from.HTTPAuthConfig, gatewayv1.HTTPAuthConfig{})
+	maxBody := int64(ptr.Deref(from.ForwardBody, gatewayv1.ForwardBodyConfig{}).MaxSize)
 	r.once(appv1.RuleFilterExternalAuth)
 	switch {
 	case from.ExternalAuthProtocol != gatewayv1.HTTPRouteExternalAuthHTTPProtocol:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -83,8 +84,8 @@ func (r *rule) changeHeaders(to *[]model.HeaderChange, from *gatewayv1.HTTPHeade
 
 func (r *rule) addRedirect(from *gatewayv1.HTTPRequestRedirectFilter) {
 	r.Redirect = &model.Redirect{
-		Status: int32(or(from.StatusCode, 302)), Scheme: or(from.Scheme, ""), //nolint:gosec // a status
-		Hostname: string(or(from.Hostname, "")), Port: or(from.Port, 0), Path: r.pathChange(from.Path),
+		Status: int32(ptr.Deref(from.StatusCode, 302)), Scheme: ptr.Deref(from.Scheme, ""), //nolint:gosec // a status
+		Hostname: string(ptr.Deref(from.Hostname, "")), Port: ptr.Deref(from.Port, 0), Path: r.pathChange(from.Path),
 	}
 	if !slices.Contains([]int32{301, 302, 303, 307, 308}, r.Redirect.Status) {
 		r.refuse("a redirect cannot have the status %d", r.Redirect.Status)
@@ -92,7 +93,7 @@ func (r *rule) addRedirect(from *gatewayv1.HTTPRequestRedirectFilter) {
 }
 
 func (r *rule) rewrite(from *gatewayv1.HTTPURLRewriteFilter) *model.Rewrite {
-	return &model.Rewrite{Hostname: string(or(from.Hostname, "")), Path: r.pathChange(from.Path)}
+	return &model.Rewrite{Hostname: string(ptr.Deref(from.Hostname, "")), Path: r.pathChange(from.Path)}
 }
 
 // pathChange returns another path. A prefix is replaced only where the rule has one match, by a prefix.
@@ -100,12 +101,12 @@ func (r *rule) pathChange(from *gatewayv1.HTTPPathModifier) *model.PathChange {
 	if from == nil {
 		return nil
 	}
-	value := or(from.ReplaceFullPath, "") + or(from.ReplacePrefixMatch, "")
+	value := ptr.Deref(from.ReplaceFullPath, "") + ptr.Deref(from.ReplacePrefixMatch, "")
 	if value != "" && !urlPaths.MatchString(value) {
 		r.refuse("a path cannot be replaced by %q", value)
 	}
 	if from.Type == gatewayv1.FullPathHTTPPathModifier {
-		return &model.PathChange{Full: orText(&value, "/")}
+		return &model.PathChange{Full: cmp.Or(value, "/")}
 	}
 	switch matches := r.from.Matches; {
 	case len(matches) > 1:
@@ -118,7 +119,7 @@ func (r *rule) pathChange(from *gatewayv1.HTTPPathModifier) *model.PathChange {
 
 func (r *rule) addCORS(from *gatewayv1.HTTPCORSFilter) {
 	r.CORS = &model.CORS{
-		Origins: lowered(from.AllowOrigins), Credentials: or(from.AllowCredentials, false), Methods: texts(from.AllowMethods),
+		Origins: lowered(from.AllowOrigins), Credentials: ptr.Deref(from.AllowCredentials, false), Methods: texts(from.AllowMethods),
 		Headers: r.corsHeaders(from.AllowHeaders), Expose: r.corsHeaders(from.ExposeHeaders), MaxAge: cmp.Or(from.MaxAge, 5),
 	}
 	for i, origin := range r.CORS.Origins {
@@ -148,9 +149,9 @@ func (r *rule) addMirror(from *gatewayv1.HTTPRequestMirrorFilter) {
 	if !ok {
 		return
 	}
-	mirror := model.Mirror{Backend: backend, Numerator: or(from.Percent, 100), Denominator: 100}
+	mirror := model.Mirror{Backend: backend, Numerator: ptr.Deref(from.Percent, 100), Denominator: 100}
 	if from.Fraction != nil {
-		mirror.Numerator, mirror.Denominator = from.Fraction.Numerator, or(from.Fraction.Denominator, 100)
+		mirror.Numerator, mirror.Denominator = from.Fraction.Numerator, ptr.Deref(from.Fraction.Denominator, 100)
 	}
 	r.Mirrors = append(r.Mirrors, mirror)
 }

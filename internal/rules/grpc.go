@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/regex"
@@ -49,13 +50,13 @@ func grpcPath(source *gatewayv1.GRPCMethodMatch) *gatewayv1.HTTPPathMatch {
 	if source == nil {
 		return nil
 	}
-	service, method := or(source.Service, ""), or(source.Method, "")
+	service, method := ptr.Deref(source.Service, ""), ptr.Deref(source.Method, "")
 	path := func(kind gatewayv1.PathMatchType, value string) *gatewayv1.HTTPPathMatch {
 		return &gatewayv1.HTTPPathMatch{Type: &kind, Value: &value}
 	}
 	const anything = "[^/]+"
 	switch {
-	case or(source.Type, gatewayv1.GRPCMethodMatchExact) == gatewayv1.GRPCMethodMatchRegularExpression:
+	case ptr.Deref(source.Type, gatewayv1.GRPCMethodMatchExact) == gatewayv1.GRPCMethodMatchRegularExpression:
 		expression := ""
 		for _, part := range []string{service, method} {
 			if part == "" {

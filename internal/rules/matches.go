@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -15,9 +17,9 @@ func (r *rule) addMatches(all []gatewayv1.HTTPRouteMatch) {
 	}
 	matches := make([]model.Match, len(all))
 	for i := range all {
-		from, match, path := &all[i], &matches[i], or(all[i].Path, gatewayv1.HTTPPathMatch{})
-		*match = model.Match{PathType: model.Prefix, Path: orText(path.Value, "/"), Method: string(or(from.Method, ""))}
-		switch orText(path.Type, gatewayv1.PathMatchPathPrefix) {
+		from, match, path := &all[i], &matches[i], ptr.Deref(all[i].Path, gatewayv1.HTTPPathMatch{})
+		*match = model.Match{PathType: model.Prefix, Path: cmp.Or(ptr.Deref(path.Value, ""), "/"), Method: string(ptr.Deref(from.Method, ""))}
+		switch cmp.Or(ptr.Deref(path.Type, ""), gatewayv1.PathMatchPathPrefix) {
 		case gatewayv1.PathMatchExact:
 			match.PathType = model.Exact
 		case gatewayv1.PathMatchRegularExpression:
@@ -44,7 +46,7 @@ func (r *rule) withCondition(conditions []model.Condition, kind *string, name, v
 		return conditions
 	}
 	isRegex := false
-	switch orText(kind, string(gatewayv1.HeaderMatchExact)) {
+	switch cmp.Or(ptr.Deref(kind, ""), string(gatewayv1.HeaderMatchExact)) {
 	case string(gatewayv1.HeaderMatchExact):
 	case string(gatewayv1.HeaderMatchRegularExpression):
 		isRegex = true

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -34,7 +36,7 @@ var limitKeys = map[appv1.RateLimitKeyType]model.RateLimitKey{
 }
 
 func rateLimit(requests int32, period time.Duration, by *appv1.RateLimitKey) model.RateLimit {
-	key := or(by, appv1.RateLimitKey{})
+	key := ptr.Deref(by, appv1.RateLimitKey{})
 	limit := model.RateLimit{Requests: requests, Period: period, Key: limitKeys[key.Type], Name: key.Name}
 	if limit.Key == model.ByHeader {
 		limit.Name = lower(key.Name)

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -18,7 +19,7 @@ func init() {
 func (r *rule) addResponseOverride(from *appv1.ResponseOverride) {
 	for i := range from.Responses {
 		response := &from.Responses[i]
-		override := model.Override{Status: or(response.StatusCode, 0), Body: response.Body, ContentType: cmp.Or(response.ContentType, "text/html; charset=utf-8")}
+		override := model.Override{Status: ptr.Deref(response.StatusCode, 0), Body: response.Body, ContentType: cmp.Or(response.ContentType, "text/html; charset=utf-8")}
 		for _, status := range response.Statuses {
 			override.Statuses = append(override.Statuses, int32(status))
 		}

@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -128,7 +130,7 @@ func (r *rule) isResolved(problem Problem) bool {
 func (r *rule) addTarget(index int, ref gatewayv1.BackendRef) {
 	r.list, r.index = "backendRefs", index
 	backend, problem := r.Backend(ref.BackendObjectReference, r.Kind)
-	target := model.Target{Backend: backend, Weight: or(ref.Weight, 1)}
+	target := model.Target{Backend: backend, Weight: ptr.Deref(ref.Weight, 1)}
 	if !r.isResolved(problem) {
 		target.Backend, target.Refused = model.Backend{}, problem.Message
 	}
@@ -142,7 +144,7 @@ func (r *rule) addRetry(from *gatewayv1.HTTPRouteRetry) {
 	if from == nil {
 		return
 	}
-	r.Retry = &model.Retry{Attempts: int32(min(or(from.Attempts, 1), 100))} //nolint:gosec // up to 100
+	r.Retry = &model.Retry{Attempts: int32(min(ptr.Deref(from.Attempts, 1), 100))} //nolint:gosec // up to 100
 	for _, code := range from.Codes {
 		if !slices.Contains(retryCodes, code) {
 			r.refuse("HAProxy cannot try a request again after an answer with status %d", code)
@@ -160,17 +162,17 @@ func (r *rule) addSessions(from *gatewayv1.SessionPersistence) {
 	if from == nil {
 		return
 	}
-	cookie := or(from.Cookie, gatewayv1.CookieConfig{})
-	name := string(orText(cookie.Name, "gateway-session"))
+	cookie := ptr.Deref(from.Cookie, gatewayv1.CookieConfig{})
+	name := string(cmp.Or(ptr.Deref(cookie.Name, ""), "gateway-session"))
 	switch {
-	case orText(from.Type, gatewayv1.CookieBasedSessionPersistence) != gatewayv1.CookieBasedSessionPersistence:
+	case cmp.Or(ptr.Deref(from.Type, ""), gatewayv1.CookieBasedSessionPersistence) != gatewayv1.CookieBasedSessionPersistence:
 		r.refuse("sessions are kept by cookies: sessionPersistence.type %s is not supported", *from.Type)
-	case or(cookie.LifetimeType, gatewayv1.SessionCookieLifetimeType) != gatewayv1.SessionCookieLifetimeType:
+	case ptr.Deref(cookie.LifetimeType, gatewayv1.SessionCookieLifetimeType) != gatewayv1.SessionCookieLifetimeType:
 		r.refuse("cookies end with the browser's session: lifetimeType %s is not supported", *cookie.LifetimeType)
 	case !cookieNames.MatchString(name):
 		r.refuse("a cookie cannot have the name %q", name)
-	case orText(cookie.Path, "/") != "/":
+	case cmp.Or(ptr.Deref(cookie.Path, ""), "/") != "/":
 		r.refuse("cookies are for all paths: sessionPersistence.cookie.path %q is not supported", *cookie.Path)
 	}
-	r.Affinity = &model.Affinity{Name: name, MaxLife: or(timeout(from.AbsoluteTimeout), 0)}
+	r.Affinity = &model.Affinity{Name: name, MaxLife: ptr.Deref(timeout(from.AbsoluteTimeout), 0)}
 }

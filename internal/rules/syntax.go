@@ -76,19 +76,3 @@ func timeout(d *gatewayv1.Duration) *time.Duration {
 	}
 	return new(duration(*d))
 }
-
-// or returns what a pointer points to, or else another value.
-func or[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
-}
-
-// orText returns the text that a pointer points to, or another one if that is empty.
-func orText[T ~string](value *T, otherwise T) T {
-	if value == nil || *value == "" {
-		return otherwise
-	}
-	return *value
-}

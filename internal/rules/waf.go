@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 	"gateway/internal/waf"
@@ -15,10 +17,10 @@ func init() {
 
 func (r *rule) addWAF(from *appv1.WAF) {
 	settings := waf.Settings{
-		Paranoia: cmp.Or(from.ParanoiaLevel, 1), Threshold: cmp.Or(from.AnomalyThreshold, 5), Rules: or(from.RulesRef, appv1.ObjectReference{}).Name,
+		Paranoia: cmp.Or(from.ParanoiaLevel, 1), Threshold: cmp.Or(from.AnomalyThreshold, 5), Rules: ptr.Deref(from.RulesRef, appv1.ObjectReference{}).Name,
 	}
 	for _, excluded := range from.ExcludedRules {
-		target := or(excluded.Target, appv1.WAFTarget{})
+		target := ptr.Deref(excluded.Target, appv1.WAFTarget{})
 		kind := waf.Target(target.Type)
 		if excluded.Target != nil && !slices.Contains([]waf.Target{waf.Argument, waf.Cookie, waf.Header}, kind) {
 			r.refuse("WAF has no targets of type %q", target.Type)

@@ -10,9 +10,6 @@ import (
 	"gateway/internal/rules"
 )
 
-// maxNamed is how many listeners or hostnames a message names.
-const maxNamed = 6
-
 // kind is a kind of routes.
 type kind struct {
 	name string
@@ -103,7 +100,7 @@ func (t *translator) noListener(kind kind, route *model.Route) {
 	}
 	t.problem(model.ReasonNoMatchingListenerHostname, route, "", "hostnames",
 		"route %q gets no requests: no listener is for %s (%s): change its hostnames, or the hostname of a listener",
-		route.Name, model.Some(route.Hostnames, maxNamed), model.Some(fitting, maxNamed))
+		route.Name, model.Some(route.Hostnames, model.MaxNamed), model.Some(fitting, model.MaxNamed))
 }
 
 func (t *translator) attachToNamed(kind kind, route *model.Route, names []appv1.Name) {

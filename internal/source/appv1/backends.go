@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -32,24 +34,24 @@ func BackendSettings(spec *appv1.BackendSettings, of model.Backend) model.Backen
 	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
 	if balancing := spec.LoadBalancing; balancing != nil {
 		policy.Algorithm, policy.Header = string(balancing.Algorithm), strings.ToLower(string(balancing.Header))
-		policy.HashBalanceFactor, policy.SlowStart = or(balancing.HashBalanceFactor, 0), duration(balancing.SlowStart)
+		policy.HashBalanceFactor, policy.SlowStart = ptr.Deref(balancing.HashBalanceFactor, 0), duration(balancing.SlowStart)
 	}
 	if check := spec.HealthCheck; check != nil {
 		policy.Check = &model.HealthCheck{
 			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), of.Name()),
 			Interval: cmp.Or(duration(check.Interval), 5*time.Second), Timeout: cmp.Or(duration(check.Timeout), 2*time.Second),
-			Fall: or(check.UnhealthyThreshold, 3), Rise: or(check.HealthyThreshold, 2),
+			Fall: ptr.Deref(check.UnhealthyThreshold, 3), Rise: ptr.Deref(check.HealthyThreshold, 2),
 		}
 	}
 	if outliers := spec.OutlierDetection; outliers != nil && spec.HealthCheck != nil {
-		policy.MaxErrors = or(outliers.ConsecutiveErrors, 5)
+		policy.MaxErrors = ptr.Deref(outliers.ConsecutiveErrors, 5)
 	}
 	if connections := spec.Connections; connections != nil {
-		policy.MaxConnections, policy.MaxQueue = connections.MaxPerEndpoint, or(connections.MaxQueue, 0)
+		policy.MaxConnections, policy.MaxQueue = connections.MaxPerEndpoint, ptr.Deref(connections.MaxQueue, 0)
 		policy.QueueTimeout = cmp.Or(duration(connections.QueueTimeout), 10*time.Second)
 	}
 	if wait := spec.WaitForEndpoint; wait != nil {
-		policy.WaitTimeout, policy.MaxWaiting = cmp.Or(duration(wait.Timeout), 30*time.Second), or(wait.MaxRequests, 100)
+		policy.WaitTimeout, policy.MaxWaiting = cmp.Or(duration(wait.Timeout), 30*time.Second), ptr.Deref(wait.MaxRequests, 100)
 	}
 	if backup := spec.Backup; backup != nil {
 		policy.Backup = model.Backend{Namespace: of.Namespace, Service: backup.Name, Port: backup.Port}

@@ -1,6 +1,7 @@
 package appv1
 
 import (
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -31,7 +32,7 @@ func newDoor(namespace string) *door {
 	d.Translator = rules.Translator{
 		Kind: rules.KindGateway,
 		Backend: func(ref gatewayv1.BackendObjectReference, _ string) (model.Backend, rules.Problem) {
-			return model.Backend{Namespace: namespace, Service: string(ref.Name), Port: or(ref.Port, 0)}, rules.Problem{}
+			return model.Backend{Namespace: namespace, Service: string(ref.Name), Port: ptr.Deref(ref.Port, 0)}, rules.Problem{}
 		},
 		Extension: func(gatewayv1.LocalObjectReference) (*appv1.RouteFilter, rules.Problem) {
 			return &d.extension, rules.Problem{}
@@ -72,7 +73,7 @@ func (d *door) rule(rule *model.Rule, from *appv1.RouteRule) {
 		to.BackendRefs = append(to.BackendRefs, same)
 	}
 	if retry := from.Retry; retry != nil {
-		d.retry = gatewayv1.HTTPRouteRetry{Attempts: new(int(or(retry.Attempts, 3))), Codes: d.retry.Codes[:0]}
+		d.retry = gatewayv1.HTTPRouteRetry{Attempts: new(int(ptr.Deref(retry.Attempts, 3))), Codes: d.retry.Codes[:0]}
 		to.Retry = &d.retry
 		for _, code := range retry.Codes {
 			to.Retry.Codes = append(to.Retry.Codes, gatewayv1.HTTPRouteRetryStatusCode(code))
@@ -146,7 +147,7 @@ func (d *door) withFilter(all []gatewayv1.HTTPRouteFilter, from *appv1.RuleFilte
 		redirect := from.RequestRedirect
 		to.RequestRedirect = &gatewayv1.HTTPRequestRedirectFilter{
 			Scheme: &redirect.Scheme, Hostname: (*gatewayv1.PreciseHostname)(&redirect.Hostname), Path: d.pathModifier(redirect.Path),
-			Port: redirect.Port, StatusCode: new(int(or(redirect.StatusCode, 302))),
+			Port: redirect.Port, StatusCode: new(int(ptr.Deref(redirect.StatusCode, 302))),
 		}
 	case from.URLRewrite != nil:
 		to.URLRewrite = &gatewayv1.HTTPURLRewriteFilter{
@@ -157,7 +158,7 @@ func (d *door) withFilter(all []gatewayv1.HTTPRouteFilter, from *appv1.RuleFilte
 		to.CORS = &gatewayv1.HTTPCORSFilter{
 			AllowOrigins: converted[gatewayv1.CORSOrigin](cors.AllowOrigins), AllowCredentials: &cors.AllowCredentials,
 			AllowMethods: converted[gatewayv1.HTTPMethodWithWildcard](cors.AllowMethods), AllowHeaders: converted[gatewayv1.HTTPHeaderName](cors.AllowHeaders),
-			ExposeHeaders: converted[gatewayv1.HTTPHeaderName](cors.ExposeHeaders), MaxAge: or(cors.MaxAge, 0),
+			ExposeHeaders: converted[gatewayv1.HTTPHeaderName](cors.ExposeHeaders), MaxAge: ptr.Deref(cors.MaxAge, 0),
 		}
 	case from.RequestMirror != nil:
 		for i := range from.RequestMirror.BackendRefs {

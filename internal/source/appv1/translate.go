@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -74,38 +76,38 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	t.to.Origins = []model.Origin{t.origin}
 	t.routes = make([]model.Route, 0, len(spec.Routes))
 	t.to.Policies = t.policies()
-	t.to.BackendCertificate = or(spec.BackendClientCertificateRef, appv1.ObjectReference{}).Name
+	t.to.BackendCertificate = ptr.Deref(spec.BackendClientCertificateRef, appv1.ObjectReference{}).Name
 	t.to.TrustedProxies = slices.Sorted(slices.Values(converted[string](spec.TrustedProxies)))
-	t.to.MaxConnections = int(or(spec.ClientLimits.MaxConnections, defaultMaxConnections))
-	t.to.MaxPerAddress = int(or(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))
-	t.to.MaxHeaders = int(or(spec.ClientLimits.MaxHeaders, defaultMaxHeaders))
-	t.to.MaxHeaderBytes = int(or(spec.ClientLimits.MaxHeaderBytes, defaultMaxHeaderBytes))
+	t.to.MaxConnections = int(ptr.Deref(spec.ClientLimits.MaxConnections, defaultMaxConnections))
+	t.to.MaxPerAddress = int(ptr.Deref(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))
+	t.to.MaxHeaders = int(ptr.Deref(spec.ClientLimits.MaxHeaders, defaultMaxHeaders))
+	t.to.MaxHeaderBytes = int(ptr.Deref(spec.ClientLimits.MaxHeaderBytes, defaultMaxHeaderBytes))
 	if compression := spec.Compression; compression != nil {
 		t.to.Compression = &model.Compression{
-			ContentTypes: slices.Sorted(slices.Values(converted[string](compression.ContentTypes))), MinBytes: or(compression.MinBytes, 1024),
+			ContentTypes: slices.Sorted(slices.Values(converted[string](compression.ContentTypes))), MinBytes: ptr.Deref(compression.MinBytes, 1024),
 		}
 	}
 	if spec.Http3 != nil {
-		t.to.HTTP3MaxAge = or(spec.Http3.MaxAgeSeconds, 3600)
+		t.to.HTTP3MaxAge = ptr.Deref(spec.Http3.MaxAgeSeconds, 3600)
 	}
-	for _, name := range or(spec.AccessLog, appv1.AccessLog{}).RequestHeaders {
+	for _, name := range ptr.Deref(spec.AccessLog, appv1.AccessLog{}).RequestHeaders {
 		t.to.LoggedHeaders = append(t.to.LoggedHeaders, strings.ToLower(string(name)))
 	}
 	slices.Sort(t.to.LoggedHeaders)
 	t.to.RequestMetrics = string(spec.RequestMetrics)
 	if tracing := spec.Tracing; tracing != nil {
-		t.to.Tracing = &model.Tracing{Endpoint: tracing.Endpoint, PerMillion: or(tracing.SamplingRatePerMillion, 10_000)}
+		t.to.Tracing = &model.Tracing{Endpoint: tracing.Endpoint, PerMillion: ptr.Deref(tracing.SamplingRatePerMillion, 10_000)}
 	}
 	t.to.ErrorPages = errorPages(spec.ErrorPages)
-	cache := or(spec.Cache, appv1.ResponseCache{})
+	cache := ptr.Deref(spec.Cache, appv1.ResponseCache{})
 	t.to.Cache = model.Cache{
-		SizeMiB: or(cache.SizeMiB, 16), MaxObjectBytes: or(cache.MaxObjectBytes, 128<<10), MaxAgeSeconds: or(cache.MaxAgeSeconds, 60),
+		SizeMiB: ptr.Deref(cache.SizeMiB, 16), MaxObjectBytes: ptr.Deref(cache.MaxObjectBytes, 128<<10), MaxAgeSeconds: ptr.Deref(cache.MaxAgeSeconds, 60),
 	}
 	t.to.DrainTimeout = DrainTimeout(spec)
-	budget := or(spec.NamespaceBudget, appv1.NamespaceBudget{})
+	budget := ptr.Deref(spec.NamespaceBudget, appv1.NamespaceBudget{})
 	t.to.Shares = model.Shares{
-		Owner: gateway.Namespace, Questions: or(budget.ConcurrentQuestions, 512), WAFBodies: or(budget.ConcurrentWAFBodies, 128),
-		Bodies: or(budget.ConcurrentBodies, 512), Copies: or(budget.ConcurrentCopies, 128),
+		Owner: gateway.Namespace, Questions: ptr.Deref(budget.ConcurrentQuestions, 512), WAFBodies: ptr.Deref(budget.ConcurrentWAFBodies, 128),
+		Bodies: ptr.Deref(budget.ConcurrentBodies, 512), Copies: ptr.Deref(budget.ConcurrentCopies, 128),
 	}
 	return t
 }
@@ -132,7 +134,7 @@ func (t *translator) translateListeners() {
 	for i := range t.spec.Listeners {
 		listener := &t.spec.Listeners[i]
 		if redirect := listener.HTTPSRedirect; redirect != nil {
-			t.redirects = append(t.redirects, redirecting{string(listener.Name), or(redirect.StatusCode, 301)})
+			t.redirects = append(t.redirects, redirecting{string(listener.Name), ptr.Deref(redirect.StatusCode, 301)})
 		}
 		t.to.Listeners = append(t.to.Listeners, model.Listener{
 			Origin: t.origin, Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname),
@@ -213,7 +215,7 @@ func TLSSettings(spec appv1.TLSSettings) (minVersion, hsts string) {
 	if spec.HSTS == nil {
 		return minVersion, ""
 	}
-	hsts = "max-age=" + strconv.Itoa(int(or(spec.HSTS.MaxAgeSeconds, 31536000)))
+	hsts = "max-age=" + strconv.Itoa(int(ptr.Deref(spec.HSTS.MaxAgeSeconds, 31536000)))
 	if spec.HSTS.IncludeSubDomains {
 		hsts += "; includeSubDomains"
 	}
@@ -246,11 +248,4 @@ func duration(d appv1.Duration) time.Duration {
 		return 0
 	}
 	return parsed
-}
-
-func or[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
 }

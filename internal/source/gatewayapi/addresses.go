@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -44,7 +45,7 @@ func (p *plane) check() {
 	inCluster, isAny := "", false
 	for i := range p.gateway.Spec.Addresses {
 		r := requested(p.gateway.Spec.Addresses[i])
-		if kind := or(r.Type, gatewayv1.IPAddressType); kind != gatewayv1.IPAddressType {
+		if kind := ptr.Deref(r.Type, gatewayv1.IPAddressType); kind != gatewayv1.IPAddressType {
 			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: only an IPAddress can be asked for, and not one of type %s", kind)
 		}
 		switch {
@@ -131,7 +132,7 @@ func (r *requested) choose(known, inCluster []gatewayv1.GatewayStatusAddress, ta
 		return nil
 	}
 	for _, address := range from {
-		isOfType := or(address.Type, gatewayv1.IPAddressType) == or(r.Type, gatewayv1.IPAddressType)
+		isOfType := ptr.Deref(address.Type, gatewayv1.IPAddressType) == ptr.Deref(r.Type, gatewayv1.IPAddressType)
 		if !isOfType || taken[address.Value] || r.Value != "" && !model.SameAddress(address.Value, r.Value) {
 			continue
 		}

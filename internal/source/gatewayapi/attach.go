@@ -8,13 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
 )
-
-// maxNamed is how many listeners or hostnames a message names.
-const maxNamed = 6
 
 // attachment is the result of attaching a route to one of its parents.
 type attachment struct {
@@ -63,14 +61,14 @@ func (t *translator) attach(r *route) {
 // ParentOf returns what a route of a namespace names.
 func ParentOf(ref gatewayv1.ParentReference, namespace string) Parent {
 	return Parent{
-		Group: string(or(ref.Group, gatewayv1.GroupName)), Kind: string(or(ref.Kind, kindGateway)),
-		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(namespace))), Name: string(ref.Name),
+		Group: string(ptr.Deref(ref.Group, gatewayv1.GroupName)), Kind: string(ptr.Deref(ref.Kind, kindGateway)),
+		Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))), Name: string(ref.Name),
 	}
 }
 
 // names reports whether a reference is to a listener of its parent.
 func (a *attachment) names(l *listener) bool {
-	return or(a.ref.SectionName, l.Name) == l.Name && or(a.ref.Port, l.Port) == l.Port
+	return ptr.Deref(a.ref.SectionName, l.Name) == l.Name && ptr.Deref(a.ref.Port, l.Port) == l.Port
 }
 
 // findListeners finds the listeners of a parent that a route belongs to.
@@ -111,7 +109,7 @@ func (t *translator) findListeners(a *attachment, r *route) {
 	case len(a.listeners) == 0:
 		const message = "no listener is for %s (%s): change them, or the hostname of a listener"
 		hosts := names(named, func(l *listener) string { return string(l.Name) + ": " + cmp.Or(l.hostname(), "*") })
-		a.accepted.alsoIn("hostnames", gatewayv1.RouteReasonNoMatchingListenerHostname, message, model.Some(r.hostnames, maxNamed), hosts)
+		a.accepted.alsoIn("hostnames", gatewayv1.RouteReasonNoMatchingListenerHostname, message, model.Some(r.hostnames, model.MaxNamed), hosts)
 	}
 }
 
@@ -140,7 +138,7 @@ func names(listeners []*listener, of func(*listener) string) string {
 	for i, l := range listeners {
 		all[i] = of(l)
 	}
-	return model.Some(all, maxNamed)
+	return model.Some(all, model.MaxNamed)
 }
 
 // noListener tells that no listener has what a reference names.
@@ -194,9 +192,9 @@ func (t *translator) allowsRoute(l *listener, r *route) bool {
 	if !l.takes(r.kind) {
 		return false
 	}
-	allowed := or(l.AllowedRoutes, gatewayv1.AllowedRoutes{})
-	namespaces := or(allowed.Namespaces, gatewayv1.RouteNamespaces{})
-	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromSame), namespaces.Selector, l.owner.Namespace, r.GetNamespace())
+	allowed := ptr.Deref(l.AllowedRoutes, gatewayv1.AllowedRoutes{})
+	namespaces := ptr.Deref(allowed.Namespaces, gatewayv1.RouteNamespaces{})
+	return t.allows(ptr.Deref(namespaces.From, gatewayv1.NamespacesFromSame), namespaces.Selector, l.owner.Namespace, r.GetNamespace())
 }
 
 // allows reports whether objects of one namespace may attach to an object of another one.

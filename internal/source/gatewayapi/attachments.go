@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -207,7 +208,7 @@ func (p *plane) selectorKeys() map[string]bool {
 	note := func(key string) { keys[key] = true }
 	keysIn(p.ownership.spec.Rules, note)
 	if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
-		eachKey(or(p.gateway.Spec.AllowedListeners.Namespaces, gatewayv1.ListenerNamespaces{}).Selector, note)
+		eachKey(ptr.Deref(p.gateway.Spec.AllowedListeners.Namespaces, gatewayv1.ListenerNamespaces{}).Selector, note)
 	}
 	for _, l := range p.listeners {
 		eachKey(l.selector(), note)

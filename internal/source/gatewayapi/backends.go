@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -27,9 +28,9 @@ func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObj
 // backendOf returns the Service port that a reference from a namespace is to.
 func backendOf(ref gatewayv1.BackendObjectReference, namespace string) model.Backend {
 	backend := model.Backend{
-		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(namespace))), Service: string(ref.Name), Port: or(ref.Port, 0),
+		Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))), Service: string(ref.Name), Port: ptr.Deref(ref.Port, 0),
 	}
-	if isImport(string(or(ref.Group, corev1.GroupName)), string(or(ref.Kind, kindService))) {
+	if isImport(string(ptr.Deref(ref.Group, corev1.GroupName)), string(ptr.Deref(ref.Kind, kindService))) {
 		backend.Service = model.ServiceImport(backend.Service)
 	}
 	return backend
@@ -51,7 +52,7 @@ func serviceName(kind, name string) string {
 // backendProblem returns the problems of a reference to a port of a Service or ServiceImport.
 func (t *translator) backendProblem(from reference, requests string, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
 	var v verdict
-	group, kind := string(or(ref.Group, corev1.GroupName)), string(or(ref.Kind, kindService))
+	group, kind := string(ptr.Deref(ref.Group, corev1.GroupName)), string(ptr.Deref(ref.Kind, kindService))
 	switch {
 	case kind == kindImport && !isImport(group, kind):
 		v.no(gatewayv1.RouteReasonInvalidKind, "a ServiceImport is of the group %s, and not of %q", proxypod.GroupMultiCluster, group)
@@ -93,7 +94,7 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	if kind == "TCPRoute" || kind == "TLSRoute" {
 		return
 	}
-	appProtocol := or(service.Spec.Ports[i].AppProtocol, "")
+	appProtocol := ptr.Deref(service.Spec.Ports[i].AppProtocol, "")
 	of := fmt.Sprintf("port %d of %s has appProtocol %q, which", backend.Port, backend.Object(), appProtocol)
 	switch protocol := model.ProtocolOf(appProtocol, kind); {
 	case protocol == model.UnknownProtocol:

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -95,13 +96,13 @@ func (b *budget) take(namespace string, more *amounts) string {
 		wanted, more int32
 		most         int32
 	}{
-		{"routes", used.routes, more.routes, or(b.spec.Routes, 5000)},
-		{"rules", used.rules, more.rules, or(b.spec.Rules, 20000)},
-		{"expressions", used.expressions, more.expressions, or(b.spec.Expressions, 2000)},
-		{"headerNames", int32(len(used.headerNames)), int32(len(more.headerNames)), or(b.spec.HeaderNames, 128)}, //nolint:gosec // there are few
-		{"rateLimits", used.rateLimits, more.rateLimits, or(b.spec.RateLimits, 5000)},
-		{"listeners", used.listeners, more.listeners, or(b.spec.Listeners, 2000)},
-		{"certificates", used.certificates, more.certificates, or(b.spec.Certificates, mostCertificates)},
+		{"routes", used.routes, more.routes, ptr.Deref(b.spec.Routes, 5000)},
+		{"rules", used.rules, more.rules, ptr.Deref(b.spec.Rules, 20000)},
+		{"expressions", used.expressions, more.expressions, ptr.Deref(b.spec.Expressions, 2000)},
+		{"headerNames", int32(len(used.headerNames)), int32(len(more.headerNames)), ptr.Deref(b.spec.HeaderNames, 128)}, //nolint:gosec // there are few
+		{"rateLimits", used.rateLimits, more.rateLimits, ptr.Deref(b.spec.RateLimits, 5000)},
+		{"listeners", used.listeners, more.listeners, ptr.Deref(b.spec.Listeners, 2000)},
+		{"certificates", used.certificates, more.certificates, ptr.Deref(b.spec.Certificates, mostCertificates)},
 	} {
 		if one.more > 0 && one.wanted > one.most {
 			used.add(more, -1)
@@ -184,7 +185,7 @@ func (p *parent) charge() bool {
 
 // certificatesOf is how many certificates a listener has by what it names.
 func certificatesOf(tls *gatewayv1.ListenerTLSConfig) int32 {
-	if tls == nil || or(tls.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
+	if tls == nil || ptr.Deref(tls.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
 		return 0
 	}
 	return int32(min(len(tls.CertificateRefs), maxCertificates)) //nolint:gosec // there are few
@@ -201,13 +202,13 @@ func CertificatesIn(set *gatewayv1.ListenerSet) (n int32) {
 
 // MostCertificates is described there.
 func MostCertificates(own *appv1.Gateway) int32 {
-	return or(or(own.Spec.NamespaceBudget, appv1.NamespaceBudget{}).Certificates, mostCertificates)
+	return ptr.Deref(ptr.Deref(own.Spec.NamespaceBudget, appv1.NamespaceBudget{}).Certificates, mostCertificates)
 }
 
 // WithinBudget returns ListenerSets of other namespaces than the Gateway's, without the listeners whose certificates
 // are beyond its budget. charge refuses the same ones.
 func WithinBudget(own *appv1.Gateway, sets []*gatewayv1.ListenerSet) map[string]*gatewayv1.ListenerSet {
-	b, within := budget{spec: or(own.Spec.NamespaceBudget, appv1.NamespaceBudget{})}, map[string]*gatewayv1.ListenerSet{}
+	b, within := budget{spec: ptr.Deref(own.Spec.NamespaceBudget, appv1.NamespaceBudget{})}, map[string]*gatewayv1.ListenerSet{}
 	for _, set := range sorted(sets) {
 		kept := *set
 		kept.Spec.Listeners = nil

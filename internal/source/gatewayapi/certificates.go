@@ -5,6 +5,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -13,8 +14,8 @@ import (
 
 // setTLS sets how a listener terminates TLS, if it does.
 func (t *translator) setTLS(l *listener, plane *plane) {
-	spec := or(l.TLS, gatewayv1.ListenerTLSConfig{})
-	if or(spec.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
+	spec := ptr.Deref(l.TLS, gatewayv1.ListenerTLSConfig{})
+	if ptr.Deref(spec.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
 		return
 	}
 	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2", AnyNames: true}
@@ -23,7 +24,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 		l.resolved.also(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
 	}
 	for i, ref := range spec.CertificateRefs {
-		namespace := string(or(ref.Namespace, gatewayv1.Namespace(l.owner.Namespace)))
+		namespace := string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(l.owner.Namespace)))
 		problem := t.certificateProblem(ref, l.owner, gatewayv1.ListenerReasonInvalidCertificateRef)
 		if i >= maxCertificates {
 			problem.no(gatewayv1.ListenerReasonInvalidCertificateRef, "a listener has at most %d certificates", maxCertificates)
@@ -62,7 +63,7 @@ func (t *translator) setBackendCertificate(p *plane) {
 		return
 	}
 	owner := origin(kindGateway, p.gateway)
-	namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
+	namespace := string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
 	problem := t.certificateProblem(*ref, owner, gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	if problem.reason() == "" {
 		p.to.BackendCertificate = p.mountSecret(namespace, string(ref.Name))
@@ -89,11 +90,11 @@ func (p *plane) backendCertificateRef() *gatewayv1.SecretObjectReference {
 // something else.
 func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, owner model.Origin, invalid any) verdict {
 	var v verdict
-	namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
+	namespace := string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
 	from := reference{gatewayv1.GroupName, owner.Kind, owner.Namespace}
 	switch {
-	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Secret") != "Secret":
-		v.no(invalid, "certificates are in Secrets, not in objects of kind %s", or(ref.Kind, "Secret"))
+	case ptr.Deref(ref.Group, corev1.GroupName) != corev1.GroupName || ptr.Deref(ref.Kind, "Secret") != "Secret":
+		v.no(invalid, "certificates are in Secrets, not in objects of kind %s", ptr.Deref(ref.Kind, "Secret"))
 	case !t.isGranted(from, "Secret", namespace, string(ref.Name)):
 		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use Secret %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
@@ -136,7 +137,7 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	owner := origin(kindGateway, plane.gateway)
 	unusable, unknown := 0, verdict{}
 	for i, ref := range validation.CACertificateRefs {
-		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
+		namespace := string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
 		if problem := t.authorityProblem(ref, namespace, owner); problem.reason() != "" {
 			l.resolved.also(problem.reason(), "caCertificateRefs[%d]: %s", i, problem.message())
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -28,7 +29,7 @@ func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
 	}
 	p.merge(config)
-	infrastructure := or(p.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})
+	infrastructure := ptr.Deref(p.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})
 	if ref := infrastructure.ParametersRef; ref != nil {
 		config, problem := t.config(string(ref.Group), string(ref.Kind), p.gateway.Namespace, ref.Name)
 		if problem != "" {
@@ -36,8 +37,8 @@ func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 		}
 		p.merge(config)
 	}
-	p.ownership.spec = or(p.own.AllowedHostnames, appv1.AllowedHostnames{})
-	p.budget.spec = or(p.own.NamespaceBudget, appv1.NamespaceBudget{})
+	p.ownership.spec = ptr.Deref(p.own.AllowedHostnames, appv1.AllowedHostnames{})
+	p.budget.spec = ptr.Deref(p.own.NamespaceBudget, appv1.NamespaceBudget{})
 	t.addTelemetry(p)
 	p.own.Pods.Annotations = with(p.own.Pods.Annotations, infrastructure.Annotations)
 	p.own.Service.Annotations = with(p.own.Service.Annotations, infrastructure.Annotations)
@@ -102,8 +103,8 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.NamespaceBudget != nil {
 		p.own.NamespaceBudget, p.budget.by = spec.NamespaceBudget, kindConfig+" "+config.Namespace+"/"+config.Name
 	}
-	p.proxyProtocol, p.tls = cmp.Or(spec.ProxyProtocol, p.proxyProtocol), or(spec.TLS, p.tls)
-	p.own.ClientLimits = or(spec.ClientLimits, p.own.ClientLimits)
+	p.proxyProtocol, p.tls = cmp.Or(spec.ProxyProtocol, p.proxyProtocol), ptr.Deref(spec.TLS, p.tls)
+	p.own.ClientLimits = ptr.Deref(spec.ClientLimits, p.own.ClientLimits)
 	p.own.Compression = cmp.Or(spec.Compression, p.own.Compression)
 	p.own.Http3 = cmp.Or(spec.Http3, p.own.Http3)
 	p.own.AccessLog = cmp.Or(spec.AccessLog, p.own.AccessLog)
@@ -115,7 +116,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	p.filters = mergeFilters(config, p.filters)
 	p.own.Cache = cmp.Or(spec.Cache, p.own.Cache)
 	p.own.DrainTimeout, p.own.Watch = cmp.Or(spec.DrainTimeout, p.own.DrainTimeout), cmp.Or(spec.Watch, p.own.Watch)
-	p.own.Service, p.own.Pods = or(spec.Service, p.own.Service), or(spec.Pods, p.own.Pods)
+	p.own.Service, p.own.Pods = ptr.Deref(spec.Service, p.own.Service), ptr.Deref(spec.Pods, p.own.Pods)
 }
 
 // mergeFilters replaces the filters, and the limit of bodies, that a GatewayConfig sets. Their shadow and mandatory
@@ -175,7 +176,7 @@ func (r *Result) DataPlanes() []DataPlane {
 		if len(spec.Listeners) == 0 || plane.refused.reason() != "" || len(plane.addresses) > 1 || plane.isUnreachable {
 			spec = nil
 		}
-		infrastructure := or(plane.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})
+		infrastructure := ptr.Deref(plane.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})
 		labels := with(map[string]string{gatewayv1.GatewayNameLabelKey: plane.gateway.Name}, infrastructure.Labels)
 		all = append(all, DataPlane{plane.gateway, DataPlaneName(plane.gateway.Name), labels, spec})
 	}

@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"cmp"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -57,8 +58,8 @@ func (t *translator) addOwn() {
 		}
 		plane.routes = plane.to.Routes.Edit()
 		name := kindGateway + " " + gateway.Namespace + "/" + gateway.Name
-		plane.ownership.spec, plane.ownership.by = or(gateway.Spec.AllowedHostnames, appv1.AllowedHostnames{}), name
-		plane.budget.spec, plane.budget.by = or(gateway.Spec.NamespaceBudget, appv1.NamespaceBudget{}), name
+		plane.ownership.spec, plane.ownership.by = ptr.Deref(gateway.Spec.AllowedHostnames, appv1.AllowedHostnames{}), name
+		plane.budget.spec, plane.budget.by = ptr.Deref(gateway.Spec.NamespaceBudget, appv1.NamespaceBudget{}), name
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {
 			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: &gatewayv1.Listener{

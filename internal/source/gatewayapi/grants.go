@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/proxypod"
@@ -35,7 +36,7 @@ func (t *translator) isGranted(from reference, kind, namespace, name string) boo
 		return reference{string(f.Group), string(f.Kind), string(f.Namespace)} == from
 	}
 	isTo := func(to gatewayv1.ReferenceGrantTo) bool {
-		return string(to.Group) == group && string(to.Kind) == kind && string(or(to.Name, gatewayv1.ObjectName(name))) == name
+		return string(to.Group) == group && string(to.Kind) == kind && string(ptr.Deref(to.Name, gatewayv1.ObjectName(name))) == name
 	}
 	i := slices.IndexFunc(t.Grants, func(grant *gatewayv1.ReferenceGrant) bool {
 		return grant.Namespace == namespace && slices.ContainsFunc(grant.Spec.From, isFrom) && slices.ContainsFunc(grant.Spec.To, isTo)

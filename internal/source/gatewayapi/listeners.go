@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -73,7 +74,7 @@ func newVerdict(reason, message string) verdict {
 }
 
 // cause returns what is wrong, the zero one if nothing is.
-func (v verdict) cause() cause { return or(v.of, cause{}) }
+func (v verdict) cause() cause { return ptr.Deref(v.of, cause{}) }
 
 // reason returns the reason, "" if nothing is wrong.
 func (v verdict) reason() string { return v.cause().reason }
@@ -163,7 +164,7 @@ func (l *listener) isAccepted() bool { return l.isServed() && l.refused.isOpen()
 // canBeServed reports whether nothing is certain to keep proxies from serving a listener.
 func (l *listener) canBeServed() bool { return l.isAccepted() && l.unserved.isOpen() }
 
-func (l *listener) hostname() string { return string(or(l.Hostname, "")) }
+func (l *listener) hostname() string { return string(ptr.Deref(l.Hostname, "")) }
 
 // kindsOf are the kinds of routes that the listeners of a protocol take.
 var kindsOf = map[gatewayv1.ProtocolType][]gatewayv1.RouteGroupKind{
@@ -223,13 +224,13 @@ var ownPorts = []int32{8404, 8405}
 
 // setKinds sets the kinds of routes, of those that the protocol has.
 func (l *listener) setKinds(known []gatewayv1.RouteGroupKind) {
-	wanted := or(l.AllowedRoutes, gatewayv1.AllowedRoutes{}).Kinds
+	wanted := ptr.Deref(l.AllowedRoutes, gatewayv1.AllowedRoutes{}).Kinds
 	if l.kinds = known; len(wanted) > 0 || known == nil {
 		l.kinds = []gatewayv1.RouteGroupKind{}
 	}
 	for _, kind := range wanted {
 		i := slices.IndexFunc(known, func(of gatewayv1.RouteGroupKind) bool { return of.Kind == kind.Kind })
-		if or(kind.Group, routesGroup) != routesGroup || i < 0 {
+		if ptr.Deref(kind.Group, routesGroup) != routesGroup || i < 0 {
 			l.resolved.also(gatewayv1.ListenerReasonInvalidRouteKinds, "listeners of protocol %s have no routes of kind %s", l.Protocol, kind.Kind)
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -23,7 +24,7 @@ func (t *translator) allowsSet(gateway *gatewayv1.Gateway, set *gatewayv1.Listen
 		return false
 	}
 	namespaces := gateway.Spec.AllowedListeners.Namespaces
-	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromNone), namespaces.Selector, gateway.Namespace, set.Namespace)
+	return t.allows(ptr.Deref(namespaces.From, gatewayv1.NamespacesFromNone), namespaces.Selector, gateway.Namespace, set.Namespace)
 }
 
 // newSet returns a ListenerSet as a parent of routes, nil if its Gateway is not ours.

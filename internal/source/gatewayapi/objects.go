@@ -338,11 +338,3 @@ func sorted[T metav1.Object](objects []T) []T {
 func origin(kind string, object metav1.Object) model.Origin {
 	return model.Origin{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Generation: object.GetGeneration()}
 }
-
-// or returns what a pointer points to, or else another value.
-func or[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
-}

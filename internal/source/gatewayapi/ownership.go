@@ -145,7 +145,7 @@ func (t *translator) beyondRules(p *plane, namespace string, hostnames []string)
 			continue
 		}
 		return fmt.Sprintf("namespace %s may use %s, and not %s: see allowedHostnames.rules of %s",
-			namespace, cmp.Or(model.Some(patterns, maxNamed), "no hostname"), cmp.Or(hostname, "every hostname"), o.by)
+			namespace, cmp.Or(model.Some(patterns, model.MaxNamed), "no hostname"), cmp.Or(hostname, "every hostname"), o.by)
 	}
 	return ""
 }

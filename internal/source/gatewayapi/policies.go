@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -189,7 +190,7 @@ func (t *translator) indexPolicies() {
 		for i := range policy.Spec.TargetRefs {
 			ref := &policy.Spec.TargetRefs[i]
 			if name, ok := targetName(ref); ok {
-				t.tlsPolicies.add(policy, name, string(or(ref.SectionName, "")))
+				t.tlsPolicies.add(policy, name, string(ptr.Deref(ref.SectionName, "")))
 			}
 		}
 	}
@@ -314,7 +315,7 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 		return nil, "the Gateway's " + plane.noCertificate
 	}
 	tls = &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
-	if or(policy.Spec.Validation.WellKnownCACertificates, "") != "" {
+	if ptr.Deref(policy.Spec.Validation.WellKnownCACertificates, "") != "" {
 		tls.CAs = []string{model.SystemCAs}
 	}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
@@ -357,7 +358,7 @@ func (t *translator) policyProblems(policy *gatewayv1.BackendTLSPolicy, content 
 			usable++
 		}
 	}
-	wellKnown := or(validation.WellKnownCACertificates, "")
+	wellKnown := ptr.Deref(validation.WellKnownCACertificates, "")
 	switch {
 	case wellKnown != "" && wellKnown != gatewayv1.WellKnownCACertificatesSystem:
 		accepted.no(gatewayv1.PolicyReasonInvalid, "wellKnownCACertificates: %s is not known: use System, or name CA certificates in caCertificateRefs", wellKnown)

@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"cmp"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -12,7 +13,7 @@ import (
 // setPreRouting has a Service decide about the requests of a listener before a route is chosen. If the reference to the
 // Service cannot be resolved, no request may pass. What HAProxy cannot do closes the listener.
 func (t *translator) setPreRouting(l *listener) {
-	filters := or(l.Filters, gatewayv1.ListenerFilters{}).Requests
+	filters := ptr.Deref(l.Filters, gatewayv1.ListenerFilters{}).Requests
 	if len(filters) == 0 {
 		return
 	}
@@ -68,7 +69,7 @@ func (l *listener) addPreRouting() {
 	if l.preRouting == nil && l.unasked == "" {
 		return
 	}
-	filters := or(l.made.Filters, model.Action{})
+	filters := ptr.Deref(l.made.Filters, model.Action{})
 	filters.PreRouting, filters.Refused = l.preRouting, cmp.Or(filters.Refused, l.unasked)
 	l.made.Filters = &filters
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -39,7 +40,7 @@ func (r *Result) IdleTargets() []IdleTarget {
 			target := model.Backend{Namespace: policy.Namespace, Service: name}
 			idle, why := true, isMissing("only Services and ServiceImports are backends, and not objects of kind %s", ref.Kind)
 			if ok {
-				idle, why = t.isIdle(target, string(or(ref.SectionName, "")), true)
+				idle, why = t.isIdle(target, string(ptr.Deref(ref.SectionName, "")), true)
 			}
 			if idle {
 				all = append(all, why.of(kindTLSPolicy, policy, targetRef(i)))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
@@ -74,7 +75,7 @@ func tracingOf(tracing *v1alpha1.TracingConfig, collector model.Backend, before 
 
 // perMillion returns a rate that is at most 1, rounded.
 func perMillion(rate *gatewayv1.Fraction) int32 {
-	all := int64(or(rate.Denominator, 100))
+	all := int64(ptr.Deref(rate.Denominator, 100))
 	return int32((int64(rate.Numerator)*1_000_000 + all/2) / all) //nolint:gosec // at most a million
 }
 
@@ -87,7 +88,7 @@ func telemetryProblem(tracing *v1alpha1.TracingConfig) (v verdict) {
 	}
 	const unsupported = "it is not supported: remove it"
 	if rate := tracing.SamplingRate; rate != nil {
-		all := or(rate.Denominator, 100)
+		all := ptr.Deref(rate.Denominator, 100)
 		isRate := all > 0 && rate.Numerator >= 0 && rate.Numerator <= all
 		refuse(!isRate, "samplingRate", fmt.Sprintf("%d of %d is no rate: it is from 0 to 1", rate.Numerator, all))
 		refuse(isRate && rate.Numerator > 0 && perMillion(rate) == 0, "samplingRate", "the lowest rate is 1 of 1000000: use that, or 0")
@@ -109,12 +110,12 @@ func (t *translator) collector(p *plane, one *telemetry) model.Backend {
 	}
 	ref, namespace := one.policy.Spec.Tracing.Provider.BackendRef, one.policy.Namespace
 	backend := model.Backend{
-		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(namespace))), Service: string(ref.Name), Port: or(ref.Port, 0),
+		Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))), Service: string(ref.Name), Port: ptr.Deref(ref.Port, 0),
 	}
 	from := reference{v1alpha1.GroupName, kindTelemetry, namespace}
 	switch v := &one.resolved; {
-	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, kindService) != kindService:
-		v.no(v1alpha1.TelemetryPolicyReasonInvalidKind, "only Services can be collectors, and not objects of kind %s", or(ref.Kind, kindService))
+	case ptr.Deref(ref.Group, corev1.GroupName) != corev1.GroupName || ptr.Deref(ref.Kind, kindService) != kindService:
+		v.no(v1alpha1.TelemetryPolicyReasonInvalidKind, "only Services can be collectors, and not objects of kind %s", ptr.Deref(ref.Kind, kindService))
 	case backend.Name() != string(ref.Name): // no Service has such a name
 		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s: create it or change the reference", backend.Namespace, ref.Name)
 	case !t.isGranted(from, kindService, backend.Namespace, backend.Service):
@@ -139,7 +140,7 @@ func (t *translator) checkCollector(v *verdict, backend model.Backend) {
 		v.also(gatewayv1.PolicyReasonInvalid, "%s a BackendTLSPolicy, and spans are sent without TLS: let a collector of the cluster pass them on", of)
 	}
 	for _, port := range service.Spec.Ports {
-		appProtocol := or(port.AppProtocol, "")
+		appProtocol := ptr.Deref(port.AppProtocol, "")
 		protocol := model.ProtocolOf(appProtocol, "HTTPRoute")
 		if port.Port == backend.Port && protocol != model.HTTP && protocol != model.UnknownProtocol {
 			v.also(gatewayv1.PolicyReasonInvalid, "%s appProtocol %q, and spans are sent by OTLP over HTTP/1.1: name the port for that, usually 4318",

@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -24,7 +25,7 @@ func UsesOf(object metav1.Object, grants func(namespace string) []*gatewayv1.Ref
 		for i := range owner.Spec.Listeners {
 			u.addListener(owner.Spec.Listeners[i].TLS)
 		}
-		u.addGateway(or(owner.Spec.TLS, gatewayv1.GatewayTLSConfig{}))
+		u.addGateway(ptr.Deref(owner.Spec.TLS, gatewayv1.GatewayTLSConfig{}))
 	case *gatewayv1.ListenerSet:
 		u.owner = origin(kindListenerSet, owner)
 		for i := range owner.Spec.Listeners {
@@ -49,7 +50,7 @@ type uses struct {
 }
 
 func (u *uses) addListener(tls *gatewayv1.ListenerTLSConfig) {
-	if tls == nil || or(tls.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
+	if tls == nil || ptr.Deref(tls.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
 		return
 	}
 	for i, ref := range tls.CertificateRefs {
@@ -60,7 +61,7 @@ func (u *uses) addListener(tls *gatewayv1.ListenerTLSConfig) {
 }
 
 func (u *uses) addCertificate(ref gatewayv1.SecretObjectReference) {
-	namespace := string(or(ref.Namespace, gatewayv1.Namespace(u.owner.Namespace)))
+	namespace := string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(u.owner.Namespace)))
 	u.Grants = u.grants(namespace)
 	problem := u.certificateProblem(ref, u.owner, gatewayv1.ListenerReasonInvalidCertificateRef)
 	u.add("Secret", namespace, string(ref.Name), problem)
@@ -85,7 +86,7 @@ func (u *uses) addGateway(tls gatewayv1.GatewayTLSConfig) {
 			if isBundle(ref.Group, ref.Kind) {
 				continue // agents read them
 			}
-			namespace := string(or(ref.Namespace, gatewayv1.Namespace(u.owner.Namespace)))
+			namespace := string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(u.owner.Namespace)))
 			u.Grants = u.grants(namespace)
 			u.add("ConfigMap", namespace, string(ref.Name), u.authorityProblem(ref, namespace, u.owner))
 		}
