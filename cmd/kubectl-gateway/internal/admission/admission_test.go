@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"gateway/internal/must"
 )
 
 // TestAdmit is about what the API server does beside refusing: package clustertest compares what both refuse.
@@ -15,9 +17,7 @@ func TestAdmit(t *testing.T) {
 	gateway := parse(t, `{apiVersion: app.example.com/v1, kind: Gateway, metadata: {name: a, namespace: b, creationTimestamp: null, uid: c},
 		spec: {replicas: null, listeners: [{name: http, port: 80, protocol: HTTP}],
 		routes: [{name: r, rules: [{matches: [{}], backendRefs: [{name: s, port: 80}]}]}]}, status: {whatever: 1}}`)
-	if err := Admit(gateway); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Admit(gateway))
 	rule, _, _ := unstructured.NestedSlice(gateway.Object, "spec", "routes")
 	want := parse(t, `{name: r, rules: [{matches: [{path: {type: PathPrefix, value: /}}], backendRefs: [{name: s, port: 80, weight: 1}]}]}`).Object
 	if !reflect.DeepEqual(rule[0], want) {
@@ -66,10 +66,7 @@ func TestOrder(t *testing.T) {
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
-	content, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(yaml.YAMLToJSON([]byte(text)))(t)
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(content, &object.Object); err != nil { // which has integers, as files have
 		t.Fatal(err)

@@ -17,6 +17,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/yaml"
+
+	"gateway/internal/must"
 )
 
 var update = flag.Bool("update", false, "write gatewayapi.json instead of comparing with it")
@@ -33,9 +35,7 @@ func TestGatewayAPISchemas(t *testing.T) {
 	var want bytes.Buffer
 	encoder := json.NewEncoder(&want)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(schemas); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encoder.Encode(schemas))
 	if *update {
 		if err := os.WriteFile("gatewayapi.json", want.Bytes(), 0o644); err != nil { //nolint:gosec // as the others
 			t.Fatal(err)
@@ -50,14 +50,8 @@ func TestGatewayAPISchemas(t *testing.T) {
 // channel returns the schemas of a channel of the Gateway API that go.mod names, by kind.
 func channel(t *testing.T, name string) map[string]*apiextensionsv1.JSONSchemaProps {
 	t.Helper()
-	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", name, "gateway.networking.*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
+	files := must.Get(filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", name, "gateway.networking.*.yaml")))(t)
 	schemas := map[string]*apiextensionsv1.JSONSchemaProps{}
 	for _, file := range files {
 		content, err := os.ReadFile(file) //nolint:gosec // of the module
@@ -65,9 +59,7 @@ func channel(t *testing.T, name string) map[string]*apiextensionsv1.JSONSchemaPr
 			t.Fatal(err)
 		}
 		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(content, definition); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(content, definition))
 		kind, version := definition.Spec.Names.Kind, "v1"
 		if definition.Spec.Group == v1alpha1.GroupName {
 			version = v1alpha1.GroupVersion.Version
@@ -181,9 +173,6 @@ func TestGatewayAPI(t *testing.T) {
 
 func mustJSON(t *testing.T, object any) string {
 	t.Helper()
-	content, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(json.Marshal(object))(t)
 	return string(content)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 )
 
 // secrets must not be in a bundle. They are wherever users and programs put them.
@@ -109,10 +110,7 @@ func unpack(t *testing.T, path string) map[string]string {
 		t.Fatal(err)
 	}
 	defer file.Close() //nolint:errcheck // it is read
-	compressed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compressed := must.Get(gzip.NewReader(file))(t)
 	files := map[string]string{}
 	for archive := tar.NewReader(compressed); ; {
 		header, err := archive.Next()

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"gateway/internal/must"
 )
 
 // TestRedactEncoded: a secret is found however a file writes it.
@@ -13,20 +15,12 @@ func TestRedactEncoded(t *testing.T) {
 	for _, secret := range []string{"a<b>&c-4711", `a"b\c-4711`, "it's-4711 'two'", strings.Repeat("word ", 40) + "4711", "ü\n4711", "#: 4711-é"} {
 		r := &redactor{}
 		encode := func(value any) []byte {
-			content, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(json.Marshal(value))(t)
 			return content
 		}
-		if _, err := r.object(encode(map[string]any{"name": "X-Api-Key", "value": secret}), false); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.object(encode(map[string]any{"name": "X-Api-Key", "value": secret}), false))(t)
 		message := map[string]any{"message": strings.Repeat("long ", 10) + secret + " is there"}
-		asYAML, err := yaml.Marshal(message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		asYAML := must.Get(yaml.Marshal(message))(t)
 		for _, content := range [][]byte{encode(message), asYAML, []byte("plain " + secret)} {
 			if got := string(r.text(content)); strings.Contains(got, "4711") {
 				t.Errorf("%q is in %s", secret, got)

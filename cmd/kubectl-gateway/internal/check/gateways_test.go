@@ -11,6 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -35,14 +36,9 @@ func TestUnserved(t *testing.T) {
 	}
 	clients := cli.Clients{Routes: routesfake.NewSimpleClientset(classes...)}
 	for _, g := range []*gatewayv1.Gateway{gateway("bare", "ours", https), gateway("new", "ours"), gateway("served", "ours", https), gateway("other", "theirs", https)} {
-		if _, err := clients.Routes.GatewayV1().Gateways("shop").Create(t.Context(), g, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(clients.Routes.GatewayV1().Gateways("shop").Create(t.Context(), g, metav1.CreateOptions{}))(t)
 	}
-	findings, err := unserved(t.Context(), clients, "shop", []appv1.Gateway{served})
-	if err != nil {
-		t.Fatal(err)
-	}
+	findings := must.Get(unserved(t.Context(), clients, "shop", []appv1.Gateway{served}))(t)
 	var got []string
 	for _, f := range findings {
 		got = append(got, string(f.Level)+" "+f.About+": "+f.Says)

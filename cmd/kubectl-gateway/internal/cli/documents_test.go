@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 // TestJSON: JSON is read as kubectl reads it, with what a YAML parser refuses.
@@ -12,10 +14,7 @@ func TestJSON(t *testing.T) {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"\ud83d\ude00"}}`:             "😀",
 		"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"},\"data\":{\"a\":\"\x7f\"}}": "\x7f",
 	} {
-		documents, err := parse("a.json", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		documents := must.Get(parse("a.json", []byte(text)))(t)
 		if got := documents[0].Object.Object["data"].(map[string]any)["a"]; got != want {
 			t.Errorf("%s: got %q", text, got)
 		}
