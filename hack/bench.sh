@@ -156,29 +156,6 @@ step_peers() {
     rm -r "$dir"
 }
 
-# build_peers builds peers and the stand-in for Envoy. Traefik is built without providers of DNS for ACME, because modules
-# of some cannot be had, and with an empty module in place of one that is in its repository alone.
-build_peers() {
-    local peers=test/bench/peers lego=$PEERS/traefik-modules/lego ext=$PEERS/traefik-modules/ext
-    (cd $peers/contour && go build -o "$PEERS/" github.com/projectcontour/contour/cmd/contour)
-    (cd $peers/envoy && go build -o "$PEERS/" . github.com/envoyproxy/gateway/cmd/envoy-gateway)
-    cp -r $peers/traefik "$PEERS/traefik-modules"
-    cp -r "$(cd $peers/contour && go mod download -json github.com/go-acme/lego/v5@v5.4.1 | awk -F'"' '$2 == "Dir" {print $4}')" "$lego"
-    chmod -R u+w "$lego"
-    rm -r "$lego"/cmd "$lego"/providers/dns/*
-    cat >"$lego/providers/dns/dns.go" <<'END'
-package dns
-
-import "github.com/go-acme/lego/v5/challenge"
-
-func NewDNSChallengeProviderByName(string) (challenge.Provider, error) { panic("there are none") }
-END
-    mkdir "$ext"
-    echo 'module github.com/traefik/traefik/dynamic/ext' >"$ext/go.mod"
-    printf 'package ext\n\ntype HTTP struct{}\n\ntype Router struct{}\n' >"$ext/ext.go"
-    (cd "$PEERS/traefik-modules" && go build -o "$PEERS/" github.com/traefik/traefik/v3/cmd/traefik)
-}
-
 # rows makes rows of a table of what go test prints, as it comes.
 rows() {
     local words row i failed=0

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/testbuild"
+	"gateway/test/internal/peers"
 	"gateway/test/internal/testenv"
 )
 
@@ -34,17 +33,29 @@ func own(build string) subject {
 	return subject{name, string(gatewayapi.ControllerName), func(b *testing.B, w *world) {
 		b.Helper()
 		if build != "" {
-			w.build = peerProgram(build)
+			w.build = peers.Program(build)
 		}
 		// Another build may have applied its own before.
-		applyCRDs(b, filepath.Join(cmp.Or(w.build, testbuild.MustRoot(b)), "artifacts", "crd"))
+		peers.ApplyCRDs(b, server, filepath.Join(cmp.Or(w.build, testbuild.MustRoot(b)), "artifacts", "crd"))
 		w.startOperator(b)
 	}, startPod, settleRoutes}
 }
 
-// peer is a program of another project.
-func peer(name, controller string, startControl, startProxy func(*testing.B, *world)) subject {
-	return subject{name, controller, startControl, startProxy, settlePeer}
+// peer is the gateway of another project.
+func peer(p peers.Peer) subject {
+	gateway := func(w *world) peers.Gateway {
+		return peers.Gateway{Server: server, Namespace: w.namespace, Name: gatewayName, Address: fmt.Sprintf("127.0.0.1:%d", w.port)}
+	}
+	return subject{p.Name, p.Controller, func(b *testing.B, w *world) {
+		b.Helper()
+		w.peer = p.Start(b, gateway(w))
+	}, func(b *testing.B, w *world) {
+		b.Helper()
+		if p.StartProxy != nil {
+			p.StartProxy(b, gateway(w))
+		}
+		w.awaitProbe(b)
+	}, settlePeer}
 }
 
 // older is the build with which this one is compared.
@@ -58,10 +69,10 @@ func BenchmarkPeers(b *testing.B) {
 	for _, s := range []subject{
 		own(""),
 		own(older),
-		peer("contour", "projectcontour.io/gateway-controller", startContour, standIn(contourXDS, "", "contour")),
-		peer("envoy-gateway", "gateway.envoyproxy.io/gatewayclass-controller", startEnvoyGateway, standIn("127.0.0.1:18000", envoyCerts, "envoy-gateway-3000/web")),
-		peer("traefik", "traefik.io/gateway-controller", nothing, startTraefik("2s")),
-		peer("traefik-0s", "traefik.io/gateway-controller", nothing, startTraefik("0s")),
+		peer(peers.Contour),
+		peer(peers.EnvoyGateway),
+		peer(peers.Traefik),
+		peer(peers.EagerTraefik),
 	} {
 		b.Run(s.name, func(b *testing.B) { compare(b, s, 3000, false, true) })
 	}
@@ -235,84 +246,4 @@ func (w *world) clear(b *testing.B) {
 	atOnce(len(services.Items), func(i int) {
 		must(b, server.Kube.CoreV1().Services(w.namespace).Delete(ctx, services.Items[i].Name, metav1.DeleteOptions{}))
 	})
-}
-
-// peerProgram is the path of a program that hack/bench.sh has built.
-func peerProgram(name string) string { return filepath.Join(os.Getenv("PEERS"), name) }
-
-// applyCRDs applies those of a file or a directory, and waits until they are served.
-func applyCRDs(b *testing.B, path string) {
-	b.Helper()
-	server.Kubectl(b, "apply", "--server-side", "--force-conflicts", "-f", path)
-	server.Kubectl(b, "wait", "--for=condition=Established", "-f", path)
-}
-
-// peerDir returns the directory of the source of a peer.
-func peerDir(b *testing.B, peer, module string) string {
-	b.Helper()
-	dir := filepath.Join(testbuild.MustRoot(b), "test", "bench", "peers", peer)
-	return strings.TrimSpace(testenv.Run(b, dir, []string{"GOWORK=off"}, "go", "list", "-m", "-f", "{{.Dir}}", module))
-}
-
-// write writes a file of a peer and returns its path.
-func write(b *testing.B, content string) string {
-	b.Helper()
-	path := filepath.Join(b.TempDir(), "config.yaml")
-	must(b, os.WriteFile(path, []byte(content), 0o600))
-	return path
-}
-
-const contourXDS = "127.0.0.1:18001"
-
-// startContour starts its control plane. It asks the API server as often as it wants to.
-func startContour(b *testing.B, w *world) {
-	b.Helper()
-	applyCRDs(b, filepath.Join(peerDir(b, "contour", "github.com/projectcontour/contour"), "examples", "contour", "01-crds.yaml"))
-	config := write(b, fmt.Sprintf("gateway: {gatewayRef: {namespace: %s, name: %s}}\n", w.namespace, gatewayName))
-	w.peer = testenv.Start(b, nil, peerProgram("contour"), "serve", "--insecure", "--disable-leader-election",
-		"--kubeconfig="+server.Kubeconfig, "--config-path="+config, "--xds-port="+strings.TrimPrefix(contourXDS, "127.0.0.1:"), "--http-port=0", "--health-port=0",
-		"--kubernetes-client-qps=1000", "--kubernetes-client-burst=1000",
-		"--disable-feature=tlsroutes", "--disable-feature=tcproutes", "--disable-feature=grpcroutes", "--disable-feature=backendtlspolicies")
-}
-
-// envoyCerts is where Envoy Gateway looks for its certificates. hack/bench.sh makes such a directory for the benchmark.
-const envoyCerts = "/certs"
-
-// startEnvoyGateway starts its control plane. It asks the API server as often as it wants to.
-func startEnvoyGateway(b *testing.B, w *world) {
-	b.Helper()
-	const namespace = "envoy-gateway-system"
-	applyCRDs(b, filepath.Join(peerDir(b, "envoy", "github.com/envoyproxy/gateway"), "charts", "gateway-helm", "charts", "crds", "crds", "generated"))
-	server.Kubectl(b, "create", "namespace", namespace)
-	env := []string{"KUBECONFIG=" + server.Kubeconfig}
-	testenv.Run(b, "", env, peerProgram("envoy-gateway"), "certgen", "--disable-topology-injector")
-	secret, err := server.Kube.CoreV1().Secrets(namespace).Get(b.Context(), "envoy-gateway", metav1.GetOptions{})
-	must(b, err)
-	for _, name := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, "ca.crt"} {
-		must(b, os.WriteFile(filepath.Join(envoyCerts, name), secret.Data[name], 0o600))
-	}
-	config := write(b, `{"apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyGateway",
-		"gateway": {"controllerName": "gateway.envoyproxy.io/gatewayclass-controller"},
-		"provider": {"type": "Kubernetes", "kubernetes": {"client": {"rateLimit": {"qps": 1000, "burst": 1000}}, "leaderElection": {"disable": true}}}}`)
-	w.peer = testenv.Start(b, env, peerProgram("envoy-gateway"), "server", "--config-path="+config)
-}
-
-// standIn returns what starts the stand-in for Envoy.
-func standIn(xds, certs, cluster string) func(*testing.B, *world) {
-	return func(b *testing.B, w *world) {
-		b.Helper()
-		testenv.Start(b, nil, peerProgram("envoy"), "-xds="+xds, "-certs="+certs, "-cluster="+cluster, fmt.Sprintf("-listen=127.0.0.1:%d", w.port))
-		w.awaitProbe(b)
-	}
-}
-
-// startTraefik returns what starts it with a throttle.
-func startTraefik(throttle string) func(*testing.B, *world) {
-	return func(b *testing.B, w *world) {
-		b.Helper()
-		w.peer = testenv.Start(b, []string{"KUBECONFIG=" + server.Kubeconfig}, peerProgram("traefik"),
-			"--global.checknewversion=false", "--global.sendanonymoususage=false", "--ping=false", "--api=false",
-			fmt.Sprintf("--entrypoints.web.address=127.0.0.1:%d", w.port), "--providers.kubernetesgateway=true", "--providers.providersthrottleduration="+throttle)
-		w.awaitProbe(b)
-	}
 }

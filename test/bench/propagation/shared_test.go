@@ -19,6 +19,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/testbuild"
+	"gateway/test/internal/peers"
 	"gateway/test/internal/testenv"
 )
 
@@ -112,8 +113,8 @@ func newShared(b *testing.B, build string, flags ...string) *shared {
 	w.api = api
 	switch build {
 	case olderShared:
-		w.build = peerProgram(build)
-		applyCRDs(b, filepath.Join(w.build, "artifacts", "crd"))
+		w.build = peers.Program(build)
+		peers.ApplyCRDs(b, server, filepath.Join(w.build, "artifacts", "crd"))
 	case "cluster-wide":
 		server.Kubectl(b, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(b), "artifacts", "cluster-watch"))
 		flags = append(flags, "-cluster-watch-namespaces="+w.namespace)
