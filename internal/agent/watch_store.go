@@ -23,6 +23,7 @@ import (
 	"gateway/internal/compact"
 	"gateway/internal/endpoints"
 	"gateway/internal/proxypod"
+	"gateway/internal/source/gatewayapi"
 )
 
 const (
@@ -334,7 +335,8 @@ func differ(before, now metav1.Object) bool {
 			return true
 		}
 	}
-	return before.GetUID() != now.GetUID() || before.GetGeneration() != now.GetGeneration()
+	return before.GetUID() != now.GetUID() || before.GetGeneration() != now.GetGeneration() ||
+		gatewayapi.ForNamespace(before) != gatewayapi.ForNamespace(now)
 }
 
 // strip drops the fields of an object that nobody reads. It does nothing to an object that it has returned.
@@ -360,7 +362,7 @@ func strip(object any) metav1.Object {
 	isNew := kept.GetManagedFields() != nil
 	kept.SetManagedFields(nil)
 	kept.SetAnnotations(keepTrace(kept.GetAnnotations()))
-	kept.SetLabels(nil)
+	kept.SetLabels(keepLabel(kept.GetLabels()))
 	if status := reflect.ValueOf(object).Elem().FieldByName("Status"); status.IsValid() {
 		status.SetZero()
 	}
@@ -368,6 +370,14 @@ func strip(object any) metav1.Object {
 		compact.Object(object)
 	}
 	return kept
+}
+
+// keepLabel keeps the label that tells for which namespace a route is.
+func keepLabel(labels map[string]string) map[string]string {
+	if of := labels[gatewayapi.LabelFor]; of != "" {
+		return map[string]string{gatewayapi.LabelFor: of}
+	}
+	return nil
 }
 
 // identity keeps what identifies an object and its version.

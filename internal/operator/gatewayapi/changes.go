@@ -136,7 +136,8 @@ func differs(kind string, old, new any) bool {
 // isNew reports whether an object changed in more than its status, which the Controller writes.
 func isNew(old, new any) bool {
 	before, after := old.(metav1.Object), new.(metav1.Object)
-	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() || after.GetDeletionTimestamp() != nil
+	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() || after.GetDeletionTimestamp() != nil ||
+		source.ForNamespace(before) != source.ForNamespace(after)
 }
 
 // isOtherOwn reports whether a Gateway of our own has another owner, or another status in what matters here.

@@ -89,6 +89,9 @@ func (m *member) claim(c claim) {
 func (m *member) claimPlaces(r *route) {
 	namespace := r.GetNamespace()
 	m.claim(claim{claimResource, namespace, resources[r.kind]})
+	if of := r.namespaceAt(m.plane); of != namespace { // its labels count
+		m.claim(claim{claimResource, of, resources[kindGrant]})
+	}
 	if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" {
 		m.claim(claim{claimResource, namespace, proxypod.ResourceFilters})
 	}

@@ -128,7 +128,8 @@ type spent struct {
 // listener there.
 func (r *route) spend() {
 	for i, a := range r.attachments {
-		p, namespace := a.parent.plane, r.GetNamespace()
+		p := a.parent.plane
+		namespace := r.namespaceAt(p)
 		if len(a.listeners) == 0 || namespace == p.parent.Namespace {
 			continue
 		}
@@ -154,7 +155,7 @@ func (r *route) spend() {
 // giveBack gives back what a route has of budgets.
 func (r *route) giveBack() {
 	for _, s := range r.spent {
-		s.plane.budget.used[r.GetNamespace()].add(s.amounts, -1)
+		s.plane.budget.used[r.namespaceAt(s.plane)].add(s.amounts, -1)
 	}
 	r.spent = nil
 }
@@ -235,16 +236,25 @@ func (p *parent) giveBack() bool {
 // first. It adds such namespaces to those that are known, and reports whether there are any.
 func (x *Index) waiting(known map[string]bool) bool {
 	namespaces := map[string]bool{}
-	for id := range x.changed {
-		if !known[id.Namespace] && slices.ContainsFunc(x.planes, func(p *plane) bool { return p.budget.over[id.Namespace] }) {
-			namespaces[id.Namespace] = true
+	for id, object := range x.changed {
+		concerned := []string{id.Namespace}
+		if object != nil {
+			concerned = append(concerned, ForNamespace(object))
+		}
+		if before := x.routes[id]; before != nil {
+			concerned = append(concerned, ForNamespace(before))
+		}
+		for _, namespace := range concerned {
+			if !known[namespace] && slices.ContainsFunc(x.planes, func(p *plane) bool { return p.budget.over[namespace] }) {
+				namespaces[namespace] = true
+			}
 		}
 	}
 	if len(namespaces) == 0 {
 		return false
 	}
 	for id, r := range x.routes {
-		if namespaces[id.Namespace] {
+		if namespaces[id.Namespace] || namespaces[ForNamespace(r)] {
 			x.change(r)
 		}
 	}

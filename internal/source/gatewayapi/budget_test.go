@@ -32,7 +32,7 @@ func budgeted(random *rand.Rand) (*world, *appv1.NamespaceBudget) {
 		kind := w.pick([]string{"HTTPRoute", "HTTPRoute", "HTTPRoute", "TLSRoute"})
 		named := metav1.ObjectMeta{
 			Namespace: w.pick(namespaces[:3]), Name: fmt.Sprint("o", i), UID: types.UID(fmt.Sprint(i)), Generation: 1,
-			CreationTimestamp: metav1.NewTime(time.Unix(int64(random.IntN(4)), 0)),
+			CreationTimestamp: metav1.NewTime(time.Unix(int64(random.IntN(4)), 0)), Labels: w.forSomebody(),
 		}
 		w.addRoute(kind, named)
 	}
@@ -67,6 +67,22 @@ func (w *world) addRoute(kind string, named metav1.ObjectMeta) {
 	w.HTTPRoutes = append(w.HTTPRoutes, route)
 }
 
+// forSomebody returns the labels of a route: some are for another namespace.
+func (w *world) forSomebody() map[string]string {
+	if w.IntN(3) > 0 {
+		return nil
+	}
+	return map[string]string{gatewayapi.LabelFor: w.pick(namespaces)}
+}
+
+// namespaceOf is the namespace whose hostnames and budget a route uses: in the Gateway's, its label may name another.
+func namespaceOf(route metav1.Object) string {
+	if of := route.GetLabels()[gatewayapi.LabelFor]; of != "" && route.GetNamespace() == "infra" {
+		return of
+	}
+	return route.GetNamespace()
+}
+
 // withinBudget is which routes are accepted, in terms of the routes alone: the oldest first, each with all it has.
 func (w *world) withinBudget(spec *appv1.NamespaceBudget) map[string]bool {
 	accepted, objects := map[string]bool{}, []metav1.Object{}
@@ -83,7 +99,7 @@ func (w *world) withinBudget(spec *appv1.NamespaceBudget) map[string]bool {
 		return strings.Compare(key(a), key(b))
 	})
 	for i, object := range objects {
-		taken := slices.DeleteFunc(slices.Clone(objects[:i]), func(o metav1.Object) bool { return o.GetNamespace() != object.GetNamespace() || !accepted[o.GetName()] })
+		taken := slices.DeleteFunc(slices.Clone(objects[:i]), func(o metav1.Object) bool { return namespaceOf(o) != namespaceOf(object) || !accepted[o.GetName()] })
 		with := func(of func(r *gatewayv1.HTTPRoute, names map[string]bool) int32) (most, own int32) {
 			names := map[string]bool{}
 			for _, o := range append(taken, object) {
@@ -111,7 +127,7 @@ func (w *world) withinBudget(spec *appv1.NamespaceBudget) map[string]bool {
 			all, own := with(bound.of)
 			fits = fits && (all <= bound.most || own == 0)
 		}
-		accepted[object.GetName()] = fits || object.GetNamespace() == "infra"
+		accepted[object.GetName()] = fits || namespaceOf(object) == "infra"
 	}
 	return accepted
 }

@@ -110,13 +110,14 @@ func (x *Index) Replace(objects Objects) {
 // Objects of files have no generation, and are told apart by their pointers.
 func identity(object metav1.Object) any {
 	type generation struct {
-		uid types.UID
-		of  int64
+		uid          types.UID
+		of           int64
+		forNamespace string
 	}
 	if object.GetUID() == "" || object.GetGeneration() == 0 {
 		return object
 	}
-	return generation{object.GetUID(), object.GetGeneration()}
+	return generation{object.GetUID(), object.GetGeneration(), ForNamespace(object)}
 }
 
 // eachChanged calls f for the objects that are in one of two lists.
@@ -290,7 +291,7 @@ func (x *Index) update() Changes {
 		if object.Kind == kindNamespace {
 			x.changes.Places = true
 			for _, r := range x.routes {
-				if r.GetNamespace() == object.Name {
+				if r.GetNamespace() == object.Name || ForNamespace(r) == object.Name {
 					x.change(r)
 				}
 			}

@@ -179,7 +179,7 @@ func (t *translator) usedBy(a *attachment, r *route) []string {
 // mayUse notes that the owner of a data plane does not let a route use the hostnames that it would have at a parent.
 func (t *translator) mayUse(a *attachment, r *route) bool {
 	p := a.parent.plane
-	why := t.beyondRules(p, r.GetNamespace(), t.usedBy(a, r))
+	why := t.beyondRules(p, r.namespaceAt(p), t.usedBy(a, r))
 	if why == "" && a.parent.isOwners() {
 		why = p.ownership.beyond[r.id]
 	}
@@ -212,7 +212,7 @@ func (l *listener) isBeyond() bool {
 
 // claimOf returns what a route claims at a data plane.
 func (t *translator) claimOf(r *route, p *plane) hostnameClaim {
-	c := hostnameClaim{key: r.key, namespace: r.GetNamespace(), route: r}
+	c := hostnameClaim{key: r.key, namespace: r.namespaceAt(p), route: r}
 	if r.refused.reason() != "" {
 		return c
 	}
@@ -309,7 +309,7 @@ func (p *plane) hold(c *hostnameClaim, isFirst bool) {
 		return
 	}
 	if isFirst {
-		h.place = claim{claimResource, c.namespace, resources[c.route.kind]}
+		h.place = claim{claimResource, c.route.GetNamespace(), resources[c.route.kind]}
 		p.claim(h.place)
 	}
 	c.route.held = append(c.route.held, h)
@@ -334,7 +334,7 @@ func (t *translator) claimHostnames(r *route) (disputed bool) {
 // isDisputed reports whether another namespace may have a hostname of the route.
 func (r *route) isDisputed() bool {
 	return slices.ContainsFunc(r.held, func(h held) bool {
-		_, other := h.ownership.claims.other(r.GetNamespace(), h.keeps)
+		_, other := h.ownership.claims.other(r.namespaceAt(h.plane), h.keeps)
 		return other != ""
 	})
 }
@@ -342,7 +342,7 @@ func (r *route) isDisputed() bool {
 // letGo gives up the claims of a route.
 func (r *route) letGo() {
 	for _, h := range r.held {
-		h.ownership.claims.add(r.GetNamespace(), h.keeps, -1)
+		h.ownership.claims.add(r.namespaceAt(h.plane), h.keeps, -1)
 		if h.place.name != "" {
 			h.unclaim(h.place)
 		}

@@ -165,6 +165,7 @@ func (w *world) addObjects() {
 	}
 	for i := range 1 + w.IntN(8) {
 		route := &gatewayv1.HTTPRoute{ObjectMeta: age("route", i, w.pick(namespaces))}
+		route.Labels = w.forSomebody()
 		for range w.IntN(3) {
 			if hostname := gatewayv1.Hostname(w.pick(hostnames)); hostname != "" && !slices.Contains(route.Spec.Hostnames, hostname) {
 				route.Spec.Hostnames = append(route.Spec.Hostnames, hostname)
@@ -296,18 +297,18 @@ func (w *world) decide(route *gatewayv1.HTTPRoute, accepted map[string]bool, own
 			}
 		}
 	}
-	isOwners := *ref.Namespace == "infra"
-	ok := len(wanted) > 0 && w.allows(route.Namespace, wanted) && (!isOwners || w.config.Ownership == "" || isFree(route.Namespace, wanted))
+	isOwners, namespace := *ref.Namespace == "infra", namespaceOf(route)
+	ok := len(wanted) > 0 && w.allows(namespace, wanted) && (!isOwners || w.config.Ownership == "" || isFree(namespace, wanted))
 	accepted[route.Name] = ok
 	switch {
 	case !ok || !isOwners || w.config.Ownership == "":
 		return
-	case route.Namespace == "infra":
+	case namespace == "infra":
 		own.add(exact)
 	default:
 		own.add(wanted)
 	}
-	owned[route.Namespace].add(own)
+	owned[namespace].add(own)
 }
 
 // allows reports whether rules let a namespace have all of some hosts.

@@ -74,6 +74,22 @@ func newRoute(object metav1.Object, kind string) *route {
 	return r
 }
 
+// LabelFor is on a route in the namespace of its Gateway that is made of what somebody in another namespace wants. Its
+// value is the name of that namespace: the route uses its hostnames and its budget.
+const LabelFor = "app.example.com/for-namespace"
+
+// ForNamespace returns the namespace that a route is for at Gateways of its own namespace; "": that one.
+func ForNamespace(object metav1.Object) string { return object.GetLabels()[LabelFor] }
+
+// namespaceAt returns the namespace whose hostnames and budget a route uses at a data plane. Whoever writes into the
+// namespace of the Gateway may say for whom.
+func (r *route) namespaceAt(p *plane) string {
+	if r.GetNamespace() != p.parent.Namespace {
+		return r.GetNamespace()
+	}
+	return cmp.Or(ForNamespace(r), r.GetNamespace())
+}
+
 func (r *route) parentRefs() []gatewayv1.ParentReference {
 	spec, _ := RouteParts(r.Object)
 	return spec.ParentRefs
