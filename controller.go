@@ -131,8 +131,9 @@ type Inputs struct {
 	Policies    gatewayinformers.BackendPolicyInformer
 	// Labelled makes the informers of everything that carries proxypod.LabelGateway.
 	Labelled informers.SharedInformerFactory
-	// Services makes the informer of all Services.
-	Services informers.SharedInformerFactory
+	// Services makes the informer of all Services. Namespaces are for others, too.
+	Services   informers.SharedInformerFactory
+	Namespaces cache.SharedIndexInformer
 }
 
 // NewController returns a Controller that is fed by inputs and writes through the two clients. Call Fill

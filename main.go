@@ -243,7 +243,8 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.Namespace),
 			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = proxypod.LabelGateway })),
-		Services: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0, informers.WithNamespace(options.Namespace)),
+		Services:   informers.NewSharedInformerFactoryWithOptions(kubeClient, 0, informers.WithNamespace(options.Namespace)),
+		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),
 	}
 }
 
@@ -273,7 +274,7 @@ func gatewayAPI(
 		Gateways: inputs.Gateways, Services: inputs.Services, Proxies: inputs.Proxies.Informer(), Attachments: inputs.Attachments.Informer(),
 		Configs: inputs.Configs, Filters: inputs.Filters, Policies: inputs.Policies,
 		Endpoints:  inputs.Labelled.Discovery().V1().EndpointSlices().Informer(),
-		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),
+		Namespaces: inputs.Namespaces,
 		Bindings:   attached.RoleBindings().Informer(), ClusterBindings: clusterBindings, Imports: imports,
 		MayWatchCluster: options.Images.Policy.MayWatchCluster, KeyServer: options.Images.KeyServer != "",
 	}, time.Now)
@@ -295,7 +296,7 @@ func serveIngresses(
 		return nil, fmt.Errorf("failed to make a client for what Ingresses become: %w", err)
 	}
 	controller, err := ingress.New(kubeClient, objects, recorder, ingress.Inputs{
-		Services: inputs.Services, Namespace: options.IngressNamespace,
+		Services: inputs.Services, Gateways: inputs.Gateways, Namespaces: inputs.Namespaces, Namespace: options.IngressNamespace,
 	}, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("failed to look after Ingresses: %w", err)

@@ -203,7 +203,7 @@ func (c *Controller) Fill(ctx context.Context) {
 		go informer.RunWithContext(ctx)
 	}
 	var done []cache.DoneChecker
-	for _, informer := range append(known, c.inputs.Services.Core().V1().Services().Informer()) {
+	for _, informer := range append(known, c.inputs.Services.Core().V1().Services().Informer(), c.inputs.Gateways.Informer(), c.inputs.Namespaces) {
 		done = append(done, informer.HasSyncedChecker())
 	}
 	if !cache.WaitFor(ctx, "", done...) {

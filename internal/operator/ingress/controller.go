@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/cputime"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
@@ -54,8 +55,10 @@ const (
 
 // Inputs is what a Controller reads from.
 type Inputs struct {
-	// Services are run by others.
-	Services informers.SharedInformerFactory
+	// Others run Services, Gateways of our own kind and Namespaces.
+	Services   informers.SharedInformerFactory
+	Gateways   appinformers.GatewayInformer
+	Namespaces cache.SharedIndexInformer
 	// Namespace has the Gateways, and the ConfigMaps that IngressClasses and annotations name.
 	Namespace string
 }
@@ -127,7 +130,7 @@ func New(kube kubernetes.Interface, dynamic dynamic.Interface, recorder record.E
 			return nil, err
 		}
 	}
-	return c, c.handle(inputs.Services.Core().V1().Services().Informer(), func(any) {})
+	return c, errors.Join(c.handle(inputs.Services.Core().V1().Services().Informer(), func(any) {}), c.handleHostnames())
 }
 
 // handle triggers a sync when objects change. gone is called with deleted objects.

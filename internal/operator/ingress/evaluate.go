@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -88,7 +89,7 @@ func (c *Controller) evaluate(seen *observed) *evaluation {
 			Ingresses: slices.DeleteFunc(slices.Clone(seen.ingresses), func(i *networkingv1.Ingress) bool { return source.ClassOf(i) != class.Name }),
 			Classes:   seen.classes, Services: seen.services, ConfigMaps: seen.configMaps, Configuration: configurations[class.Name],
 			Name: class.Name, Namespace: c.inputs.Namespace, Class: class.Name, Open: source.OpenBy(class),
-			Taken: taken, Serving: true, Grants: seen.grants, Routes: seen.routes,
+			Taken: taken, Serving: true, Grants: seen.grants, Routes: seen.routes, Hostnames: c.hostnamesAt(source.GatewayName(class.Name)),
 			Gateways: seen.gateways[class.Name], ListenerSets: seen.listenerSets[class.Name],
 		})
 		e.faulty = append(e.faulty, faulty...)
@@ -195,7 +196,7 @@ func newDesired(object source.Object, class *networkingv1.IngressClass, owners [
 			})
 		}
 	}
-	object.SetLabels(map[string]string{source.LabelClass: class.Name})
+	object.SetLabels(labels.Merge(object.GetLabels(), labels.Set{source.LabelClass: class.Name}))
 	object.SetOwnerReferences(refs)
 	if route, ok := object.(*gatewayv1.HTTPRoute); ok {
 		one.family = digestOf([]any{route.Spec.Hostnames, route.Spec.ParentRefs})

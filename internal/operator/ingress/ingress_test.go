@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	gatewayfake "gateway/generated/app/clientset/versioned/fake"
+	gatewayfactory "gateway/generated/app/informers/externalversions"
 	"gateway/internal/must"
 	source "gateway/internal/source/ingress"
 )
@@ -57,8 +59,12 @@ func newFixture(t *testing.T) *fixture {
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 	objects.PrependReactor("*", "*", f.answer)
 	kube := kubefake.NewClientset()
+	factory := informers.NewSharedInformerFactory(kube, 0)
 	now := time.Unix(1_000_000, 0)
-	f.Controller = must.Get(New(kube, objects, f.recorder, Inputs{informers.NewSharedInformerFactory(kube, 0), home}, func() time.Time { return now }))(t)
+	f.Controller = must.Get(New(kube, objects, f.recorder, Inputs{
+		Services: factory, Namespace: home, Namespaces: factory.Core().V1().Namespaces().Informer(),
+		Gateways: gatewayfactory.NewSharedInformerFactory(gatewayfake.NewClientset(), 0).App().V1().Gateways(),
+	}, func() time.Time { return now }))(t)
 	f.add(f.classes, &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: networkingv1.IngressClassSpec{Controller: source.Controller}})
 	return f
 }

@@ -123,7 +123,10 @@ func (c *Controller) tell(seen *observed, wanted *evaluation) {
 	}
 	for _, note := range wanted.notes {
 		reason := eventDiffers
-		if note.Closes() {
+		switch {
+		case note.Refused:
+			reason = eventRefused
+		case note.Closes():
 			reason = eventClosed
 		}
 		if object := about[note.Object]; object != nil {

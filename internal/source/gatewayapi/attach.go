@@ -213,8 +213,9 @@ func (t *translator) allows(from gatewayv1.FromNamespaces, selector *metav1.Labe
 
 // labelsOf returns the labels of a namespace, which always include its name.
 func (t *translator) labelsOf(namespace string) labels.Set {
-	if known, ok := t.Namespaces[namespace]; ok {
+	known := t.Namespaces[namespace]
+	if known[corev1.LabelMetadataName] == namespace {
 		return known
 	}
-	return labels.Set{corev1.LabelMetadataName: namespace}
+	return labels.Merge(known, labels.Set{corev1.LabelMetadataName: namespace}) // agents may not be told yet
 }

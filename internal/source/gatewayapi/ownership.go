@@ -274,23 +274,51 @@ func (t *translator) settleClaims(p *plane) {
 	o.beyond = map[Object]string{}
 	var settled claims
 	for _, c := range all {
-		hostname, other := settled.other(c.namespace, c.hostnames)
-		isFirst := other == "" || c.namespace == p.parent.Namespace
-		if isFirst {
-			settled.add(c.namespace, c.keeps(p), 1)
-		}
-		p.hold(&c, isFirst)
-		if isFirst {
-			continue
-		}
-		const message = "hostname %s belongs to namespace %s, which used it first: see allowedHostnames.ownership of %s"
-		why := fmt.Sprintf(message, cmp.Or(hostname, "*"), other, o.by)
-		if c.route != nil {
+		why := p.settle(&settled, &c)
+		p.hold(&c, why == "")
+		switch {
+		case why == "":
+		case c.route != nil:
 			o.beyond[c.route.id] = why
-		} else {
+		default:
 			c.listener.accepted.no(appv1.ReasonHostnameNotAllowed, "%s", why)
 		}
 	}
+}
+
+// settle gives a claim its hostnames, or tells why it does not have them: another namespace used one of them first.
+func (p *plane) settle(settled *claims, c *hostnameClaim) string {
+	hostname, other := settled.other(c.namespace, c.hostnames)
+	if other != "" && c.namespace != p.parent.Namespace {
+		const message = "hostname %s belongs to namespace %s, which used it first: see allowedHostnames.ownership of %s"
+		return fmt.Sprintf(message, cmp.Or(hostname, "*"), other, p.ownership.by)
+	}
+	settled.add(c.namespace, c.keeps(p), 1)
+	return ""
+}
+
+// Hostnames tells which namespaces may use which hostnames at a Gateway, before there are routes.
+type Hostnames struct {
+	translator
+	plane
+	settled claims
+}
+
+// NewHostnames returns Hostnames of a Gateway in a namespace, as the object by says. labelsOf are those of namespaces.
+func NewHostnames(namespace string, spec appv1.AllowedHostnames, by string, labelsOf map[string]labels.Set) *Hostnames {
+	return &Hostnames{
+		translator: translator{Objects: Objects{Namespaces: labelsOf}},
+		plane:      plane{parent: Parent{Namespace: namespace}, ownership: ownership{spec: spec, by: by}},
+	}
+}
+
+// Use tells why a namespace may not use a hostname; "": it does. Who asks first has it to itself, if that counts.
+func (h *Hostnames) Use(namespace, hostname string) string {
+	claim := &hostnameClaim{namespace: namespace, hostnames: []string{hostname}}
+	if why := h.beyondRules(&h.plane, namespace, claim.hostnames); why != "" || !h.ownership.isFirstCome() {
+		return why
+	}
+	return h.settle(&h.settled, claim)
 }
 
 // held is what a route claims of a data plane's hostnames. Agents have to see the routes that have theirs, even if no

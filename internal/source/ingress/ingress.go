@@ -48,6 +48,8 @@ type Input struct {
 	Grants []*gatewayv1.ReferenceGrant
 	// Routes tell since when there are HTTPRoutes of an earlier translation: older ones come first.
 	Routes map[HostRoutes]Period
+	// Hostnames are those that namespaces may use; nil: any.
+	Hostnames *AllowedHostnames
 	// Gateways and ListenerSets were made by an earlier translation of the class: hosts stay where they are.
 	Gateways     []MadeGateway
 	ListenerSets []MadeListenerSet
@@ -111,7 +113,8 @@ func Translate(in Input) *Result {
 	if result.Ingresses = len(ingresses); result.Ingresses > 0 {
 		t.configure()
 	}
-	ingresses = slices.DeleteFunc(ingresses, t.isBlocked)
+	ingresses = t.within(slices.DeleteFunc(ingresses, t.isBlocked))
+	t.Ingresses = ingresses
 	// The oldest Ingress wins where two disagree. Of the same age, nginx takes the last one by name.
 	slices.SortStableFunc(ingresses, func(a, b *networkingv1.Ingress) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(objectName(b), objectName(a)))

@@ -49,7 +49,7 @@ spec:
 		t.Errorf("got %q, want %q", got, want)
 	}
 	sets := objects[*gatewayv1.ListenerSet](result)
-	if len(sets) != 1 || sets[0].Namespace != "b" || *sets[0].Spec.Listeners[0].AllowedRoutes.Namespaces.From != gatewayv1.NamespacesFromAll {
+	if len(sets) != 1 || sets[0].Namespace != "b" || sets[0].Spec.Listeners[0].AllowedRoutes == nil {
 		t.Errorf("got the ListenerSets %+v", sets)
 	}
 }

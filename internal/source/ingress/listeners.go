@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -75,8 +77,8 @@ type listener struct {
 	set                         *listenerSet
 	// order is its place among the listeners of the class.
 	order int
-	// shared reports whether routes of other namespaces belong to it.
-	shared bool
+	// guests are other namespaces whose routes belong to it.
+	guests []string
 	// isDefault reports whether it is for the hosts that have no other one.
 	isDefault bool
 }
@@ -277,9 +279,7 @@ func (s *site) addListenerSets() {
 		} else {
 			entry.TLS = &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{{Name: gatewayv1.ObjectName(l.secret)}}}
 		}
-		if l.shared {
-			entry.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: new(gatewayv1.NamespacesFromAll)}}
-		}
+		entry.AllowedRoutes = l.allowedRoutes()
 		if sets[l.set] == nil {
 			set := &gatewayv1.ListenerSet{}
 			if set.Spec.ParentRef.Name = gatewayv1.ObjectName(l.gateway.name); l.namespace != s.Namespace {
@@ -290,6 +290,23 @@ func (s *site) addListenerSets() {
 		}
 		sets[l.set].Spec.Listeners = append(sets[l.set].Spec.Listeners, entry)
 	}
+}
+
+// allowedRoutes lets the routes of its guests belong to a listener, and no others: their namespaces may not use its
+// hostname. The listener for all hosts may have any guest.
+func (l *listener) allowedRoutes() *gatewayv1.AllowedRoutes {
+	switch {
+	case len(l.guests) == 0:
+		return nil
+	case l.isDefault:
+		return &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: new(gatewayv1.NamespacesFromAll)}}
+	}
+	names := metav1.LabelSelectorRequirement{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: slices.Sorted(slices.Values(append(l.guests, l.namespace))),
+	}
+	return &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{
+		From: new(gatewayv1.NamespacesFromSelector), Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{names}},
+	}}
 }
 
 // listenersFor returns the listeners that a host can have, in their order.
@@ -319,7 +336,9 @@ func (s *site) parents(h *host, from string) (http, https []gatewayv1.ParentRefe
 		if l.passthrough || l.isDefault && hasOther {
 			continue
 		}
-		l.shared = l.shared || l.namespace != from
+		if l.namespace != from && !slices.Contains(l.guests, from) {
+			l.guests = append(l.guests, from)
+		}
 		if ref := s.parent("ListenerSet", l.set.name, from, l.namespace); !seen[l.set] {
 			if seen[l.set] = true; h.name == "" {
 				ref.SectionName = &l.name

@@ -96,6 +96,9 @@ func digest(content any) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:10]
 }
 
+// GatewayName returns the name of the Gateway of a class.
+func GatewayName(class string) string { return label(class, maxGatewayName) }
+
 // claim returns the name for an object of a kind and namespace, with a number if it is taken. Numbers are in the order
 // of the alphabet.
 func (t *translator) claim(kind, namespace, name string) string {

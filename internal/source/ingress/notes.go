@@ -15,6 +15,8 @@ func (s Subject) String() string { return s.Namespace + "/" + s.Name + " " + s.K
 type Note struct {
 	Object Subject
 	Text   string
+	// Refused reports whether it is what the owner of the Gateway does not allow.
+	Refused bool
 }
 
 func (n Note) String() string { return n.Object.String() + ": " + n.Text }
@@ -34,7 +36,15 @@ type notes struct {
 }
 
 func (n *notes) note(object Subject, format string, args ...any) {
-	note := Note{Object: object, Text: fmt.Sprintf(format, args...)}
+	n.add(Note{Object: object, Text: fmt.Sprintf(format, args...)})
+}
+
+// refuse notes what the owner of the Gateway does not allow.
+func (n *notes) refuse(object Subject, format string, args ...any) {
+	n.add(Note{object, fmt.Sprintf(format, args...), true})
+}
+
+func (n *notes) add(note Note) {
 	if n.seen == nil {
 		n.seen = map[Note]bool{}
 	}

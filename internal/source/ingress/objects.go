@@ -14,6 +14,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/kinds"
 	"gateway/internal/model"
+	"gateway/internal/source/gatewayapi"
 )
 
 const (
@@ -147,8 +148,11 @@ func (s *site) addHTTPRoutes(namespace, name string, parents []gatewayv1.ParentR
 		return
 	}
 	for names := range slices.Chunk(hostnames, maxHostnames) {
-		for chunk := range slices.Chunk(rules, maxRules) {
+		for _, chunk := range s.parts(namespace, rules) {
 			route := &gatewayv1.HTTPRoute{}
+			if of := chunk[0].namespace(); of != "" && of != namespace && namespace == s.Namespace {
+				route.Labels = map[string]string{gatewayapi.LabelFor: of}
+			}
 			route.Spec.ParentRefs = parents
 			for _, hostname := range names {
 				if hostname != "" {
@@ -162,6 +166,18 @@ func (s *site) addHTTPRoutes(namespace, name string, parents []gatewayv1.ParentR
 			add(&s.routes, route, namespace, s.named("HTTPRoute", namespace, name))
 		}
 	}
+}
+
+// parts cuts rules into those of a route each. In the namespace of the Gateway, a route is for one namespace.
+func (s *site) parts(namespace string, rules []rule) (all [][]rule) {
+	for i := range rules {
+		last := len(all) - 1
+		if last < 0 || len(all[last]) == maxRules || namespace == s.Namespace && rules[i].namespace() != rules[i-1].namespace() {
+			all, last = append(all, nil), last+1
+		}
+		all[last] = append(all[last], rules[i])
+	}
+	return all
 }
 
 // withFilter returns a rule that names its RouteFilter, if it needs one. Equal ones of an Ingress are one.

@@ -23,6 +23,14 @@ type rule struct {
 	of []*networkingv1.Ingress
 }
 
+// namespace is that of the Ingress that it is for, "" if it is for nobody's.
+func (r *rule) namespace() string {
+	if len(r.of) == 0 {
+		return ""
+	}
+	return r.of[0].Namespace
+}
+
 func (r *rule) deepCopy() rule {
 	return rule{*r.DeepCopy(), *r.extension.DeepCopy(), r.owner, r.of}
 }
@@ -105,7 +113,7 @@ func (t *translator) readSettings(ingress *networkingv1.Ingress) *settings {
 	slices.Sort(all)
 	for _, name := range slices.Compact(all) {
 		text, short := s.carry(name), strings.TrimPrefix(name, Prefix)
-		of := Note{s.origin(short), text}
+		of := Note{Object: s.origin(short), Text: text}
 		names[of] = append(names[of], cmp.Or(s.keyOf(short), short))
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(names), func(a, b Note) int { return strings.Compare(names[a][0], names[b][0]) }) {

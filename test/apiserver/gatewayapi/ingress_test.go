@@ -100,6 +100,7 @@ func TestIngress(t *testing.T) {
 		apply(t, strings.Replace(shopIngress, "name: web", "name: second", 1))
 		expectHost(t, port, "shop.test", 200, "front/second")
 	})
+	t.Run("hosts of others", func(t *testing.T) { testHostsOfOthers(t, port) })
 	t.Run("names that are taken", func(t *testing.T) { testTakenNames(t, api, port) })
 	t.Run("challenges", func(t *testing.T) { testChallenges(t, port) })
 	t.Run("a ConfigMap", testIngressConfigMap)
@@ -164,6 +165,25 @@ func testEditedRoute(t *testing.T, api routesclient.Interface, port int32) {
 	})
 	expectRoute(t, api, "front", "gateway-shop-test", 1, "Programmed=True")
 	expectHost(t, port, "shop.test", 200, "front/web")
+}
+
+// testHostsOfOthers: an Ingress closes no host that its namespace may not use, and does where namespaces may use any.
+func testHostsOfOthers(t *testing.T, port int32) {
+	t.Helper()
+	createNamespace(t, "back", nil)
+	createService(t, "back", "web")
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	must(t, os.WriteFile(file, []byte(`{apiVersion: app.example.com/v1, kind: GatewayConfig, metadata: {namespace: gateway-ingress, name: gateway},
+  spec: {allowedHostnames: {rules: [{hostnames: ["*"], namespaces: {selector: {matchLabels: {kubernetes.io/metadata.name: front}}}}]}}}`), 0o600))
+	server.Kubectl(t, "apply", "--server-side", "--field-manager=owner", "-f", file)
+	apply(t, strings.NewReplacer("namespace: front", "namespace: back", "guarded.test", "shop.test", "path: /,", "path: /x,").Replace(guardedIngress))
+	expectEvent(t, "Ingress", "guarded", corev1.EventTypeWarning, "Refused",
+		"host shop.test: namespace back may use no hostname, and not shop.test: see allowedHostnames.rules of the GatewayConfig of Gateway gateway-ingress/gateway")
+	expectHost(t, port, "shop.test", 200, "front/second")
+	server.Kubectl(t, "-n", gateways, "patch", "gatewayconfig", "gateway", "--type=json", `-p=[{"op":"remove","path":"/spec/allowedHostnames"}]`)
+	expectHost(t, port, "shop.test", 503, "")
+	server.Kubectl(t, "-n", "back", "delete", "ingress", "guarded")
+	expectHost(t, port, "shop.test", 200, "front/second")
 }
 
 // testTakenNames: objects of others are left alone. Routes get other names, a class whose Gateway is taken waits.
