@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -322,10 +323,10 @@ type parent struct {
 	charged amounts
 }
 
-// before orders objects by precedence: the oldest first, then by namespace and name.
+// before orders objects by precedence: the oldest first, then by NAMESPACE/NAME as a text.
 func before(a, b metav1.Object) int {
 	x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-	return cmp.Or(x.Compare(y.Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	return cmp.Or(x.Compare(y.Time), strings.Compare(a.GetNamespace()+"/", b.GetNamespace()+"/"), strings.Compare(a.GetName(), b.GetName()))
 }
 
 func sorted[T metav1.Object](objects []T) []T {

@@ -103,9 +103,9 @@ func (r *route) parents() []gatewayv1.RouteParentStatus {
 
 // keyOf returns the place of an object in the order of precedence.
 func keyOf(kind string, object metav1.Object) string {
-	namespace, created := object.GetNamespace(), object.GetCreationTimestamp()
+	created := object.GetCreationTimestamp()
 	// Negative numbers come first. The time of an object without one is negative.
-	return fmt.Sprintf("a%020d\x00%s\x00%s/%s\x00%s", uint64(created.Unix())^1<<63, namespace, namespace, object.GetName(), kind) //nolint:gosec // bits
+	return fmt.Sprintf("a%020d\x00%s/%s\x00%s", uint64(created.Unix())^1<<63, object.GetNamespace(), object.GetName(), kind) //nolint:gosec // bits
 }
 
 // setHostnames sets the hostnames of a route, if there are any.
