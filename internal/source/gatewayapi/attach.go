@@ -74,7 +74,7 @@ func (a *attachment) names(l *listener) bool {
 // findListeners finds the listeners of a parent that a route belongs to.
 func (t *translator) findListeners(a *attachment, r *route) {
 	var named []*listener
-	allowing, shared := false, false
+	allowing, shared := false, ""
 	for _, l := range a.parent.listeners {
 		if !a.names(l) {
 			continue
@@ -88,7 +88,8 @@ func (t *translator) findListeners(a *attachment, r *route) {
 		case len(hostnames) == 0:
 			continue
 		case l.taken.hasOther(r.kind, hostnames):
-			shared = true
+			taken := slices.IndexFunc(hostnames, func(hostname string) bool { return l.taken.hasOther(r.kind, []string{hostname}) })
+			shared = cmp.Or(hostnames[taken], "*")
 		default:
 			a.listeners = append(a.listeners, l)
 		}
@@ -104,8 +105,9 @@ func (t *translator) findListeners(a *attachment, r *route) {
 		a.accepted = named[slices.IndexFunc(named, (*listener).isBeyond)].accepted
 	case !allowing:
 		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "%s", t.notAllowed(a.parent, named, r))
-	case len(a.listeners) == 0 && shared:
-		a.accepted.no(gatewayv1.RouteReasonUnsupportedValue, "an older route of the other kind, HTTPRoute or GRPCRoute, has one of its hostnames")
+	case len(a.listeners) == 0 && shared != "":
+		const message = "hosts of %s have an older route of the other kind, HTTPRoute or GRPCRoute: use another hostname, or one kind"
+		a.accepted.alsoIn("hostnames", gatewayv1.RouteReasonUnsupportedValue, message, shared)
 	case len(a.listeners) == 0:
 		const message = "no listener is for %s (%s): change them, or the hostname of a listener"
 		hosts := names(named, func(l *listener) string { return string(l.Name) + ": " + cmp.Or(l.hostname(), "*") })

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/model"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -33,5 +34,21 @@ func TestPrecedence(t *testing.T) {
 	}
 	if want := []string{"shop-dev/web", "shop/web"}; !slices.Equal(names, want) {
 		t.Errorf("routes are in the order %q, want %q", names, want)
+	}
+}
+
+// TestSecondPolicies: a BackendTLSPolicy that has no effect, as another one comes first, is a problem.
+func TestSecondPolicies(t *testing.T) {
+	var late []model.Problem
+	for _, plane := range gatewayapi.Translate(read(t, "testdata/policies.yaml")).Planes {
+		for _, problem := range plane.Problems {
+			if problem.Origin.Kind == "BackendTLSPolicy" && problem.Origin.Name == "late" {
+				late = append(late, problem)
+			}
+		}
+	}
+	const want = "BackendTLSPolicy team/late: another policy for the same Service port comes first"
+	if len(late) != 1 || late[0].Message != want || late[0].Reason != "Conflicted" {
+		t.Errorf("got %+v, want %q", late, want)
 	}
 }

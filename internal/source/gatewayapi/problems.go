@@ -123,20 +123,27 @@ func (t *translator) updateProblems() {
 	}
 }
 
-// updatePolicyProblems lists the problems of BackendPolicies.
+// updatePolicyProblems lists the policies that have no effect, as others come first. Why a BackendTLSPolicy is wrong is
+// said of its Services, whose requests are refused.
 func (t *translator) updatePolicyProblems() {
 	t.otherUses = false
 	for _, p := range t.planes {
 		p.policyProblems = nil
 	}
-	for _, policy := range t.BackendPolicies {
-		for _, use := range t.usesOf(policyID(policy)) {
+	note := func(policy metav1.Object) {
+		id := policyID(policy)
+		for _, use := range t.usesOf(id) {
 			if wrong := use.accepted(verdict{}); wrong.reason() != "" {
-				name := kindBackendPolicy + " " + policy.Namespace + "/" + policy.Name
-				problem := newProblem(wrong, model.Problem{Origin: origin(kindBackendPolicy, policy)}, name)
+				problem := newProblem(wrong, model.Problem{Origin: origin(id.Kind, policy)}, id.Kind+" "+id.Namespace+"/"+id.Name)
 				use.plane.policyProblems = append(use.plane.policyProblems, problem)
 			}
 		}
+	}
+	for _, policy := range t.BackendPolicies {
+		note(policy)
+	}
+	for _, policy := range t.Policies {
+		note(policy)
 	}
 }
 
