@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -114,11 +116,30 @@ func parse(file string, text []byte) ([]Document, error) {
 	}
 	var all []Document
 	var errs []error
-	for _, part := range split(file, text) {
+	for _, part := range split(file, decoded(text)) {
 		documents, err := part.documents()
 		all, errs = append(all, documents...), append(errs, err)
 	}
 	return all, errors.Join(errs...)
+}
+
+// decoded returns a text in UTF-8, without the mark that programs of Windows write before it: by the mark, they tell
+// UTF-8 and UTF-16 apart.
+func decoded(text []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(text, []byte("\xff\xfe")):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(text, []byte("\xfe\xff")):
+		order = binary.BigEndian
+	default:
+		return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	}
+	var units []uint16
+	for i := 2; i+1 < len(text); i += 2 {
+		units = append(units, order.Uint16(text[i:]))
+	}
+	return []byte(string(utf16.Decode(units)))
 }
 
 // part is a YAML document of a file, from a line on.
@@ -177,6 +198,9 @@ func (p part) documents() ([]Document, error) {
 	if err != nil && bytes.Contains(p.text, []byte("{{")) {
 		return nil, p.errorf("this is a template: fill it in first, as with helm template NAME CHART | kubectl gateway render --check -f -")
 	}
+	if err != nil && strings.Contains(err.Error(), "cannot start any token") {
+		return nil, p.errorf("%v: indent by spaces, and not by tabs, and quote texts that begin with @ or `", err)
+	}
 	if err != nil {
 		return nil, p.errorf("%v", err)
 	}
@@ -211,7 +235,11 @@ func (p part) documents() ([]Document, error) {
 	for _, one := range all {
 		name := one.Object.GetName()
 		if name == "" {
-			return nil, fmt.Errorf("%s: %s without metadata.name", one.At("metadata.name"), one.Object.GetKind())
+			hint := ""
+			if one.Object.GetGenerateName() != "" {
+				hint = ": generateName is for kubectl create alone"
+			}
+			return nil, fmt.Errorf("%s: %s without metadata.name%s", one.At("metadata.name"), one.Object.GetKind(), hint)
 		}
 		// Names become names of files.
 		if problems := content.IsPathSegmentName(name); len(problems) > 0 {

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"gateway/internal/must"
 )
@@ -21,6 +23,25 @@ func TestJSON(t *testing.T) {
 	}
 	if _, err := parse("a.json", []byte(`{"apiVersion":"v1","kind":"ConfigMap","kind":"Secret","metadata":{"name":"a"}}`)); err == nil {
 		t.Error("a field that is there twice is not refused")
+	}
+}
+
+// TestEncodings: files of Windows are read whole.
+func TestEncodings(t *testing.T) {
+	const text = "{kind: Secret, apiVersion: v1, metadata: {name: ä}}\n---\n{kind: Secret, apiVersion: v1, metadata: {name: 😀}}\n"
+	wide := func(order binary.AppendByteOrder) (all []byte) {
+		for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
+			all = order.AppendUint16(all, unit)
+		}
+		return all
+	}
+	for name, content := range map[string][]byte{
+		"UTF-8": []byte(text), "UTF-8 with a mark": []byte("\ufeff" + text), "UTF-16": wide(binary.LittleEndian), "UTF-16, big endian": wide(binary.BigEndian),
+	} {
+		documents, err := parse("a.yaml", content)
+		if err != nil || len(documents) != 2 || documents[0].Object.GetName() != "ä" || documents[1].Object.GetName() != "😀" {
+			t.Errorf("%s: got %+v, %v", name, documents, err)
+		}
 	}
 }
 

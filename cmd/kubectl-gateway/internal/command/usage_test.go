@@ -106,6 +106,11 @@ func TestWrongFiles(t *testing.T) {
 		{"bad YAML", "# none\n---\nb: 2\nb: 3\nb: 4\n", []string{"render", "-f", "-"}, 1, `standard input:4: key "b" already set in map; line 5: key "b" already set in map`},
 		{"no kind", "{apiVersion: v1}", []string{"render", "-f", "-"}, 1, "standard input:1: kind is missing"},
 		{"no name", "{apiVersion: v1, kind: Service}", []string{"render", "-f", "-"}, 1, "standard input:1: Service without metadata.name"},
+		{
+			"a name to be made", "{apiVersion: v1, kind: Service, metadata: {generateName: a-}}", []string{"render", "-f", "-"}, 1,
+			"standard input:1: Service without metadata.name: generateName is for kubectl create alone",
+		},
+		{"a tab", "kind: Service\nmetadata:\n\tname: a\n", []string{"render", "-f", "-"}, 1, "standard input:3: found character that cannot start any token: indent by spaces, and not by tabs"},
 		{"a list", "[1]", []string{"render", "-f", "-"}, 1, "standard input:1: this is no object"},
 		{
 			"an unknown field", fmt.Sprintf(minimal, "a") + "  replica: 2\n", []string{"render", "-f", "-"}, 1,
