@@ -181,7 +181,8 @@ prepare() {
         export PEERS=$PROVE_TOOLS/peers
         rm -rf "$PEERS"
         mkdir "$PEERS"
-        build_peers & wait $! || say "Not all peers can be built"
+        build_peers &
+        wait $! || say "Not all peers can be built"
         ;;
     kubernetes-*)
         test=TestKubernetes
