@@ -209,7 +209,7 @@ func TestRefusedResourcesHoldNothingUp(t *testing.T) {
 			r.attach("httproutes", "tcproutes")
 			r.await("the agent has the Gateway", func() bool {
 				changes, ok := r.agent.watch.changes(false)
-				return !(!ok || changes.Gateway == nil)
+				return ok && changes.Gateway != nil
 			})
 		})
 	}
@@ -240,7 +240,7 @@ func TestWatchesEnd(t *testing.T) {
 		r.await("the routes are seen", func() bool {
 			r.agent.watch.changes(false)
 			got := r.agent.watch.namespaces[namespace].shares[testRoutes]
-			return !(got == nil && want > 0 || got != nil && len(got.taken) != want)
+			return (got != nil || want <= 0) && (got == nil || len(got.taken) == want)
 		})
 	}
 	create := func(name string) {

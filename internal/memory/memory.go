@@ -33,8 +33,8 @@ func GiveBack(ctx context.Context) {
 	}
 }
 
-// A program has become quiet when it allocates little in quietTime, or less than a part of the most since it gave memory
-// back. So what it always allocates, for requests, does not count. Since then, it has allocated much.
+// A program has become quiet when it allocates little in quietTime, or less than a part of the most since it gave
+// memory back. So what it always allocates, for requests, does not count. Since then, it has allocated much.
 const (
 	quietTime = 10 * time.Second
 	little    = 1 << 20
