@@ -64,12 +64,15 @@ func testExternalAuth(t *testing.T, api routesclient.Interface, port int32) {
 	must(t, routes.Delete(ctx, "asked", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/asked", 404, "")
 	expectAccess(t, "data", false)
+	if !testenv.IsOldGatewayAPI() {
+		t.Run("before a rule is chosen", func(t *testing.T) { testPreRouting(t, api, port) })
+	}
 }
 
 const askingTeam = "asking-team"
 
-// testPreRouting: a Service decides about all requests to a listener before a rule is chosen, and rules match headers of
-// its answer. Without it, no request passes.
+// testPreRouting: a Service decides about all requests to a listener before a rule is chosen, and rules match headers
+// of its answer. Without it, no request passes.
 func testPreRouting(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx := t.Context()

@@ -82,7 +82,6 @@ func TestGatewayAPI(t *testing.T) {
 	if !testenv.IsOldGatewayAPI() {
 		t.Run("an XTelemetryPolicy", func(t *testing.T) { testTelemetry(t, api) })
 		t.Run("an address in the cluster", func(t *testing.T) { testClusterAddress(t, api) })
-		t.Run("an ExternalAuth before a rule is chosen", func(t *testing.T) { testPreRouting(t, api, port) })
 	}
 	t.Run("filters of all listeners", func(t *testing.T) { testListenerFilters(t, api, haproxy, port) })
 	t.Run("a ServiceImport", func(t *testing.T) { testImports(t, api, port) })

@@ -49,8 +49,8 @@ type Options struct {
 	Interval time.Duration
 	// Check returns the problem of an answer. It is called from many goroutines.
 	Check func(Answer) error
-	// Ended returns the problem of the end of a WebSocket or stream that the other side ended. Without it, any such end is a
-	// failure.
+	// Ended returns the problem of the end of a WebSocket or stream that the other side ended. Without it, any such end
+	// is a failure.
 	Ended func(End) error
 }
 

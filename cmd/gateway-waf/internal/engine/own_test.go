@@ -41,7 +41,7 @@ func mustParse(t testing.TB, content string) []waf.Directive {
 }
 
 // TestOwnRules: rules of a user refuse requests by themselves, add to the score, leave out others, or let pass.
-func TestOwnRules(t *testing.T) { //nolint:funlen // a flat table
+func TestOwnRules(t *testing.T) {
 	e := must.Get(engine.New(mustParse(t, ownRules)...))(t)
 	plain := must.Get(engine.New())(t)
 	e.Close() // what Coraza has kept is not needed
