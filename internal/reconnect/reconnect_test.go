@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // server answers requests in turn by what it has; the last answer stays. 0 is a connection that fails.
@@ -29,10 +31,7 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 
 func send(ctx context.Context, t *testing.T, s *server, method string) (int, error) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, method, "https://example.com/api", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(ctx, method, "https://example.com/api", nil))(t)
 	response, err := Reads(s).RoundTrip(request)
 	if err != nil {
 		return 0, err

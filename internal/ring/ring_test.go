@@ -4,13 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 func TestLines(t *testing.T) {
 	var got []string
-	if err := Read(strings.NewReader("3 abc4 de\n\n0 1 f"), func(line []byte) { got = append(got, string(line)) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Read(strings.NewReader("3 abc4 de\n\n0 1 f"), func(line []byte) { got = append(got, string(line)) }))
 	if want := []string{"abc", "de", "", "f"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

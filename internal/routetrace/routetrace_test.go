@@ -11,6 +11,7 @@ import (
 
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/routetrace"
 	"gateway/internal/routing"
@@ -131,9 +132,7 @@ func TestEnded(t *testing.T) {
 	} {
 		text := fmt.Sprintf(`{"userAgent":"\"server\":\"10.0.0.1_8080\"","backend":%q,"server":"10.0.0.1_8080"}`, backend)
 		var line, got routetrace.Line
-		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &line))
 		ended, err := routetrace.Ended(table, []byte(text), line, "team-a", "infra")
 		if err := errors.Join(err, json.Unmarshal(ended, &got)); err != nil || got.Server != want {
 			t.Errorf("%s: %q is told, want %q: %v", backend, got.Server, want, err)

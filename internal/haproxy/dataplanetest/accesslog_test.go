@@ -13,6 +13,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -118,15 +119,10 @@ backends: [{service: api, port: 80, servers: ["192.0.2.1:80"]}]
 	logged := map[string]int64{}
 	for _, line := range g.accessLog(t, 3) {
 		var entry struct{ Route string }
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(line), &entry))
 		logged[entry.Route]++
 	}
-	decisions, err := runtime.NewWorker(g.WorkerSocket).Decisions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	decisions := must.Get(runtime.NewWorker(g.WorkerSocket).Decisions(t.Context()))(t)
 	counted := map[string]int64{}
 	for _, d := range decisions {
 		counted[d.Route] = d.Allowed
@@ -264,9 +260,7 @@ func TestHandshakesThatFailAreLogged(t *testing.T) {
 	t.Parallel()
 	g, _ := startTLS(t)
 	conn := dial(t, g.ports[443])
-	if _, err := io.WriteString(conn, get("shop.example.com", "/")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, get("shop.example.com", "/")))(t)
 	if _, err := io.ReadAll(conn); err != nil {
 		t.Logf("the connection ends with %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 )
@@ -100,9 +101,7 @@ func keyLines(namesAndKeys ...string) []byte {
 func (g *passworded) putKeys(partners []byte) {
 	g.t.Helper()
 	g.secrets.Put(map[string][]byte{"partners/api-keys": partners, "others/api-keys": keyLines("other", otherKey)})
-	if err := g.keeper.Look(g.t.Context(), time.Now()); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Do(g.t, g.keeper.Look(g.t.Context(), time.Now()))
 }
 
 // TestAPIKeys: one right key lets a request through, and nothing else does. The backend gets the client, and no key.

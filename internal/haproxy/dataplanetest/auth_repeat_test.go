@@ -9,6 +9,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -121,9 +122,7 @@ func TestRepeatedAnswers(t *testing.T) {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodHead, fmt.Sprintf("http://127.0.0.1:%d/", a.ports[80]), nil)
 		r.Header.Set("X-Answer", answer)
 		got, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = got.Body.Close()
 		if got.Status != want {
 			t.Errorf("HEAD: got %s, want %s", got.Status, want)

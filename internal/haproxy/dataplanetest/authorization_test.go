@@ -9,6 +9,7 @@ import (
 
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/testtier"
 )
@@ -190,15 +191,10 @@ func TestAuthorizationMixUp(t *testing.T) {
 	transport := &http.Transport{Protocols: &protocols}
 	defer transport.CloseIdleConnections()
 	for path, want := range map[string]int{"/orders": 200, "/orders/secret": 403, "/orders/%73ecret": 403, "/orders//secret": 403} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", g.ports[80], path), http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", g.ports[80], path), http.NoBody))(t)
 		request.Header.Set("Authorization", strings.TrimSpace(strings.TrimPrefix(claiming(t, ""), "Authorization:")))
 		answer, err := transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want || answer.ProtoMajor != 2 {
 			t.Errorf("%s: got %d over %s, want %d", path, answer.StatusCode, answer.Proto, want)

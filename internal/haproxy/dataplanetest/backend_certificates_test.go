@@ -18,6 +18,7 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/systemroots"
 )
@@ -68,9 +69,7 @@ backends: [{service: b, port: 80}]
 		t.Errorf("a server that was added is shown %q", got)
 	}
 	file := filepath.Join(g.in.Paths.CertificateDir, "proxies", certificates.JoinedFile)
-	if err := worker.ReplaceCertificate(t.Context(), file, slices.Concat(second.Certificate, second.Key)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, worker.ReplaceCertificate(t.Context(), file, slices.Concat(second.Certificate, second.Key)))
 	eventually(t, "the renewed certificate is shown", func() bool { return shown() == second.Leaf.SerialNumber.String() })
 	eventually(t, "health checks pass", func() bool { return strings.Contains(g.Worker("show stat"), "L7OK") })
 	without := g.in

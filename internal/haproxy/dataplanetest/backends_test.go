@@ -26,6 +26,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -165,9 +166,7 @@ func TestOpenRequestsLast(t *testing.T) {
 	files[ir.ConfigFile] = []byte(skeleton)
 	haproxytest.Start(t, g.in.Paths, files)
 	connection := dial(t, g.ports[80])
-	if _, err := io.WriteString(connection, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(connection, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"))(t)
 	lines, lasted := bufio.NewScanner(connection), false
 	for !lasted && lines.Scan() {
 		lasted = lines.Text() == "two"
@@ -231,9 +230,7 @@ func TestHealthChecks(t *testing.T) {
 	eventually(t, "an endpoint that passes its check again gets requests", func() bool { return answers()["moody"] })
 	// A server that is added at run time is checked, too.
 	added := g.newServer(serve(t, failing(500), nil))
-	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added))
 	eventually(t, "an endpoint that was added is taken out", func() bool {
 		return strings.Contains(g.Worker("show stat "+added.Backend+" 4 -1"), ir.ServerName(added.Server)) && strings.Contains(g.Worker("show stat"), ",DOWN,")
 	})
@@ -265,9 +262,7 @@ backends: [{service: b, port: 80}]
 			}
 		}
 		added := g.newServer(serve(t, handler, mode))
-		if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added))
 		eventually(t, policy+": it was asked twice whether it is well", func() bool { return len(checks) > 1 })
 		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 200 {
 			t.Errorf("%s: got %d, want 200", policy, got.Status)
@@ -347,9 +342,7 @@ func TestAddedServersGetRequests(t *testing.T) {
 	worker := runtime.NewWorker(g.WorkerSocket)
 	for i := range 4 {
 		added := g.newServer(serve(t, named(fmt.Sprint(i)), nil))
-		if err := worker.AddServer(t.Context(), added); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, worker.AddServer(t.Context(), added))
 	}
 	c, counts := newClient(t, g.ports[80]), map[string]int{}
 	for range 400 {

@@ -11,6 +11,7 @@ import (
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -47,10 +48,7 @@ func TestBackups(t *testing.T) {
 	sick.Store(false)
 	eventually(t, "backups get no requests any more", answerers("near"))
 
-	observed, err := runtime.NewWorker(g.WorkerSocket).Observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	observed := must.Get(runtime.NewWorker(g.WorkerSocket).Observe(t.Context()))(t)
 	for _, server := range observed.Servers {
 		if want := server.Address != ir.ServerAddress(near); server.Backup != want {
 			t.Errorf("HAProxy reports of %s: backup is %t, want %t", server.Address, server.Backup, want)

@@ -12,6 +12,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -66,10 +67,7 @@ func TestBandwidthLimit(t *testing.T) {
 	upload := "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(long) + "\r\n\r\n" + strings.Repeat("a", long)
 	counted := strings.Replace(strings.Replace(download, "GET", "POST", 1), "\r\n\r\n", "\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", 1)
 	for _, c := range []struct{ path, arrives, request string }{{"/answers", "/new", download}, {"/requests", "/requests", upload}, {"/counted", "/counted", counted}} { // the end of a counted body comes later
-		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.ports[80]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		connection := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.ports[80])))(t)
 		ended := make(chan int, 1)
 		go func() {
 			go func() { _, _ = io.WriteString(connection, fmt.Sprintf(c.request, c.path)) }()

@@ -19,6 +19,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/keeper"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 	"gateway/internal/unixsocket"
@@ -94,10 +95,7 @@ type passworded struct {
 // hashOf returns what htpasswd -B writes.
 func hashOf(t *testing.T, password string) string {
 	t.Helper()
-	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost))(t)
 	return string(h)
 }
 
@@ -127,10 +125,7 @@ func startBasic(t *testing.T) *passworded {
 // start answers questions.
 func (g *passworded) start() {
 	g.t.Helper()
-	listener, err := unixsocket.Listen(g.socket)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	listener := must.Get(unixsocket.Listen(g.socket))(g.t)
 	ended := make(chan struct{})
 	server := &http.Server{Handler: g.keeper.Users} //nolint:gosec // of a test
 	go func() {
@@ -148,9 +143,7 @@ func (g *passworded) start() {
 func (g *passworded) put(content []byte) {
 	g.t.Helper()
 	g.secrets.Put(map[string][]byte{"users/auth": content})
-	if err := g.keeper.Look(g.t.Context(), time.Now()); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Do(g.t, g.keeper.Look(g.t.Context(), time.Now()))
 }
 
 func credentials(userAndPassword string) string {

@@ -14,6 +14,7 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 )
 
 // TestBodiesOfUnknownLength are counted: what is within the limit arrives as a whole, and of what is longer, at most as
@@ -36,10 +37,7 @@ func TestBodiesOfUnknownLength(t *testing.T) {
 					status, text = 413, "the body of the request is too long\n"
 				}
 				// The reader hides the length.
-				request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.LimitReader(endless{}, size))
-				if err != nil {
-					t.Fatal(err)
-				}
+				request := must.Get(http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.LimitReader(endless{}, size)))(t)
 				request.Header.Set("X-Sent", fmt.Sprint(size))
 				response, err := client.Do(request)
 				if err != nil {
@@ -90,9 +88,7 @@ func TestSlowBodiesOfUnknownLength(t *testing.T) {
 		}
 		_, _ = io.WriteString(conn, rest)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = response.Body.Close()
 		if end := <-ended; response.StatusCode != status || end != (status == 200) {
 			t.Errorf("%q: got %d; the request ended for the backend: %v", rest, response.StatusCode, end)
@@ -178,15 +174,10 @@ func TestStreamsOfUnknownLength(t *testing.T) {
 				}
 			}, cleartextHTTP2))
 			reader, writer := io.Pipe()
-			request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/pkg.Service/Method", g.ports[80]), reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/pkg.Service/Method", g.ports[80]), reader))(t)
 			request.Header.Set("Content-Type", "application/grpc")
 			response, err := http2Client(t).Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer response.Body.Close() //nolint:errcheck // it is read to its end
 			buffer := make([]byte, 10)
 			for range 2 {
@@ -209,28 +200,19 @@ func TestStreamsOfUnknownLength(t *testing.T) {
 // TestCountedRequests are for the backend as all others are.
 func TestCountedRequests(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close() //nolint:errcheck // the end of the test
 	g := startBackends(t, ", maxRequestBytes: 5", ", proxyProtocol: V1", "", ir.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)})
 	client := dial(t, g.ports[80])
 	_, _ = io.WriteString(client, "POST /a HTTP/1.1\r\nHost: x\r\nGateway-Body-Filters: max=100\r\nGateway-Body-Backend: no-route\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(listener.Accept())(t)
 	defer conn.Close() //nolint:errcheck // the end of the test
 	reader := bufio.NewReader(conn)
 	from, _ := reader.ReadString('\n')
 	if want := fmt.Sprintf("PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\n", client.LocalAddr().(*net.TCPAddr).Port, g.ports[80]); from != want {
 		t.Errorf("the connection begins with %q, want %q", from, want)
 	}
-	request, err := http.ReadRequest(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.ReadRequest(reader))(t)
 	_, _ = io.WriteString(client, "0\r\n\r\n")
 	if body, err := io.ReadAll(request.Body); string(body) != "abcde" || err != nil || strings.Contains(fmt.Sprint(request.Header), "Gateway") {
 		t.Errorf("the backend got %q (%v) with %v", body, err, request.Header)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/must"
 )
 
 // answerTimeout bounds how long a client waits, so that a test which hangs fails and says where.
@@ -45,10 +46,7 @@ func newClient(t testing.TB, port int32) *client {
 func newClientFrom(t testing.TB, address string, port int32) *client {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	conn, err := dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)))(t)
 	c := newClient(t, port)
 	c.conn, c.reader = conn, bufio.NewReader(conn)
 	return c

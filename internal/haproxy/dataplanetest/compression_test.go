@@ -10,6 +10,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -27,14 +28,8 @@ backends: [{service: b, port: 80, servers: ["127.0.0.1:1"]}]
 // unzip returns what was compressed.
 func unzip(t *testing.T, compressed string) string {
 	t.Helper()
-	reader, err := gzip.NewReader(strings.NewReader(compressed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(gzip.NewReader(strings.NewReader(compressed)))(t)
+	content := must.Get(io.ReadAll(reader))(t)
 	return string(content)
 }
 

@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 )
@@ -97,9 +98,7 @@ func startHolding(t *testing.T, world string) *holding {
 func (h *holding) hold(t *testing.T, port int32, path string, headers ...string) net.Conn {
 	t.Helper()
 	conn := dial(t, h.ports[port])
-	if _, err := io.WriteString(conn, lines(path+"?hold", headers)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, lines(path+"?hold", headers)))(t)
 	next(t, h.arrived)
 	return conn
 }

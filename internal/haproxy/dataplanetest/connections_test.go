@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -242,9 +243,7 @@ func TestConnectionLog(t *testing.T) {
 	t.Parallel()
 	g, ca := startConnections(t)
 	conn := tls.Client(dial(t, g.ports[443]), &tls.Config{ServerName: "vault.example.com", RootCAs: ca.Pool()})
-	if _, err := talk(t, conn, "hello", 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(talk(t, conn, "hello", 2))(t)
 	_ = conn.Close()
 	for _, want := range []string{`"host":"vault.example.com"`, `"listener":"tls"`, `"route":"vault"`, `"backend":"vault_80.tcp"`} {
 		if line := g.accessLog(t, 1)[0]; !strings.Contains(line, want) {

@@ -17,6 +17,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -181,15 +182,10 @@ type line struct {
 
 func dialLine(t *testing.T, port int32, greeting string) *line {
 	t.Helper()
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := io.WriteString(conn, greeting); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, greeting))(t)
 	return &line{conn, bufio.NewReader(conn)}
 }
 
@@ -209,9 +205,7 @@ func (l *line) expect(t *testing.T, want string) {
 
 func (l *line) exchange(t *testing.T, text string) {
 	t.Helper()
-	if _, err := io.WriteString(l.conn, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(l.conn, text))(t)
 	l.expect(t, text)
 }
 
@@ -236,9 +230,7 @@ func TestIdleConnections(t *testing.T) {
 			haproxytest.Start(t, g.in.Paths, files)
 			c := newClient(t, g.ports[81])
 			c.send(get("inner", "/"))
-			if err := c.conn.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.conn.SetReadDeadline(time.Now().Add(3*time.Second)))
 			if _, err := c.reader.ReadByte(); errors.Is(err, io.EOF) == (trusted != nil) {
 				t.Errorf("an idle connection ended with %v", err)
 			}

@@ -17,6 +17,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -252,10 +253,7 @@ func TestErrorPagesOfAnyBytes(t *testing.T) {
 		if path == "/limited" {
 			send()
 		}
-		overTLS, err := fetch(httpsClient(t, g.ports[443], &tls.Config{ServerName: "first.example", RootCAs: ca.Pool()}), "https://first.example"+path, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		overTLS := must.Get(fetch(httpsClient(t, g.ports[443], &tls.Config{ServerName: "first.example", RootCAs: ca.Pool()}), "https://first.example"+path, ""))(t)
 		for _, got := range []fetched{send(), overTLS} {
 			if page := pages[status]; got.Status != int(status) || got.Body != page.Body || got.Header.Get("Content-Type") != page.ContentType {
 				t.Errorf("%s: got %d, %v, %.300q", path, got.Status, got.Header, got.Body)

@@ -11,6 +11,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -333,15 +334,10 @@ func TestRequestSizeOverHTTP2(t *testing.T) {
 		if length > 0 {
 			body = body[:length]
 		}
-		request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.NopCloser(strings.NewReader(body)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.NopCloser(strings.NewReader(body))))(t)
 		request.Host, request.ContentLength = "b.example.com", length
 		response, err := http2Client(t).Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = response.Body.Close()
 		if response.StatusCode != want {
 			t.Errorf("a body of length %d: got %d, want %d", length, response.StatusCode, want)

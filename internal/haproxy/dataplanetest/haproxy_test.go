@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 )
 
 // gateway is a running HAProxy for a world whose Services have real servers.
@@ -65,15 +66,11 @@ func (g *gateway) change(t testing.TB, p plan.Plan, between func()) {
 	}
 	worker, edits := runtime.NewWorker(g.WorkerSocket), p.Edits
 	p.Edits = nil
-	if _, err := worker.Execute(t.Context(), g.in.Paths, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(worker.Execute(t.Context(), g.in.Paths, p))(t)
 	for _, file := range edits {
 		for i := range file.Edits {
 			between()
-			if err := worker.EditMap(t.Context(), g.in.Paths.Map(file.File), file.Edits[i:i+1]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, worker.EditMap(t.Context(), g.in.Paths.Map(file.File), file.Edits[i:i+1]))
 		}
 	}
 }

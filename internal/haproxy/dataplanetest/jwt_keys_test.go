@@ -20,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // issuerKey is a key that tokens are signed with.
@@ -124,10 +126,7 @@ func token(t testing.TB, key string, others map[string]any) string {
 // symmetric returns a token that is signed by HMAC with what everybody knows of a key.
 func symmetric(t testing.TB, key, header string) string {
 	t.Helper()
-	der, err := x509.MarshalPKIXPublicKey(issuerKeys()[key].private.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKIXPublicKey(issuerKeys()[key].private.Public()))(t)
 	mac := hmac.New(sha256.New, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	text := encode([]byte(header)) + "." + encode([]byte(claims(nil)))
 	_, _ = mac.Write([]byte(text))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 )
 
 // TestLargeHeaders: over HTTP/2, a request beyond the limits gets 431, one with twice as many bytes ends its
@@ -17,10 +18,7 @@ func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, shopWorld))
 	send := func(bytes, headers int) string {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api", g.ports[80]), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api", g.ports[80]), nil))(t)
 		r.Host = "shop.example.com"
 		for i := range headers {
 			r.Header.Set(fmt.Sprint("X-", i), strings.Repeat("a", bytes/headers))

@@ -18,6 +18,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing/routingtest"
 )
 
@@ -94,9 +95,7 @@ func (e *edited) fill(in *render.Input, isRunning bool) {
 				continue
 			}
 			file := in.Paths.CertificateDir + "/" + c.Secret + "/tls.pem"
-			if err := e.worker.ReplaceCertificate(e.t.Context(), file, append(issued.Certificate, issued.Key...)); err != nil {
-				e.t.Fatal(err)
-			}
+			must.Do(e.t, e.worker.ReplaceCertificate(e.t.Context(), file, append(issued.Certificate, issued.Key...)))
 		}
 	}
 }
@@ -128,9 +127,7 @@ func (e *edited) change(settled bool, listeners, certificates string) plan.Plan 
 func (e *edited) edit(settled bool, listeners, certificates string) {
 	e.t.Helper()
 	p := e.plan(settled, listeners, certificates)
-	if _, err := e.worker.Execute(e.t.Context(), e.in.Paths, p); err != nil {
-		e.t.Fatal(err)
-	}
+	must.Get(e.worker.Execute(e.t.Context(), e.in.Paths, p))(e.t)
 	e.running = p.After
 	if now, err := e.worker.Process(e.t.Context()); err != nil || now != e.first {
 		e.t.Errorf("HAProxy was reloaded (%v)", err)
@@ -162,10 +159,7 @@ func TestListenersAtRunTime(t *testing.T) { //nolint:funlen // a flat table
 	t.Parallel()
 	e := startEdited(t, "", "")
 	kept := newClient(t, e.ports[443])
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.ports[443]), &tls.Config{ServerName: "kept.io", InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.ports[443]), &tls.Config{ServerName: "kept.io", InsecureSkipVerify: true}))(t)
 	kept.conn, kept.reader = conn, bufio.NewReader(conn)
 	anyone, client := &tls.Config{}, &tls.Config{Certificates: []tls.Certificate{pair(t, e.ca, "client")}}
 	other, old := &tls.Config{Certificates: []tls.Certificate{pair(t, e.others, "client")}}, &tls.Config{MaxVersion: tls.VersionTLS12}
@@ -262,10 +256,7 @@ func TestHandshakesThatBeganBefore(t *testing.T) {
 	e := startEdited(t, asks("others"), certificates)
 	before, now := &tls.Config{Certificates: []tls.Certificate{pair(t, e.others, "client")}}, &tls.Config{Certificates: []tls.Certificate{pair(t, e.ca, "client")}}
 	early := newClient(t, e.ports[443])
-	raw, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.ports[443]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.ports[443])))(t)
 	slow := &pausing{Conn: raw, resume: make(chan struct{}), paused: make(chan struct{})}
 	conn := tls.Client(slow, &tls.Config{ServerName: "a.io", InsecureSkipVerify: true, Certificates: before.Certificates}) //nolint:gosec // it looks at what is answered
 	early.conn, early.reader = conn, bufio.NewReader(conn)
@@ -276,9 +267,7 @@ func TestHandshakesThatBeganBefore(t *testing.T) {
 	e.expect("a.io", "", "", before)
 	e.expect("a.io", "200", "a", now)
 	close(slow.resume)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-ended)
 	if got := early.send(get("a.io", "/")); got.Status != 200 {
 		t.Errorf("while such handshakes may end, they get %d, want what the listener had before", got.Status)
 	}
@@ -335,10 +324,7 @@ func TestHandshakesEnd(t *testing.T) {
 	files[ir.ConfigFile] = []byte(config)
 	e.WriteFiles(files)
 	e.Master("reload")
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.ports[443]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.ports[443])))(t)
 	defer conn.Close() //nolint:errcheck // the other side closes it
 	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
 	if _, err := io.ReadAll(conn); err != nil {

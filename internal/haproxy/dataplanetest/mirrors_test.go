@@ -12,6 +12,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -144,9 +145,7 @@ func TestMirrorsOverHTTP2(t *testing.T) {
 			request.Body, request.ContentLength = io.NopCloser(strings.NewReader(body)), length
 		}
 		response, err := http2Client(t).Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = response.Body.Close()
 	}
 	for _, body := range []string{"", "a body"} {

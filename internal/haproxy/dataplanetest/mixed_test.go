@@ -21,6 +21,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/routing"
 )
@@ -193,10 +194,7 @@ func TestPROXYProtocolAtMixedPorts(t *testing.T) {
 	if err != nil || got.Certificate.DNSNames[0] != "any.example.com" || !strings.Contains(got.Body, "X-Forwarded-For: 192.0.2.1\r\n") {
 		t.Errorf("without a name: got %v\n%s", err, got.Body)
 	}
-	conn, err := fromProxy(t, g.ports[445], nil).Transport.(*http.Transport).DialContext(t.Context(), "tcp", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(fromProxy(t, g.ports[445], nil).Transport.(*http.Transport).DialContext(t.Context(), "tcp", ""))(t)
 	defer conn.Close() //nolint:errcheck // it was read
 	lines, err := talk(t, tls.Client(conn, &tls.Config{ServerName: "vault.example.com", RootCAs: ca.Pool()}), "hello", 1)
 	if err != nil || lines[0] != "vault" {
@@ -273,9 +271,7 @@ func TestReloadsOfMixedPorts(t *testing.T) {
 		}
 	}
 	open := tls.Client(dial(t, g.ports[443]), &tls.Config{ServerName: "vault.example.com", RootCAs: ca.Pool()})
-	if _, err := talk(t, open, "before", 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(talk(t, open, "before", 2))(t)
 	unmixed := g.in
 	unmixed.Table.Listeners = slices.DeleteFunc(slices.Clone(g.in.Table.Listeners), func(l routing.Listener) bool { return l.TLS == nil })
 	reload(unmixed)

@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/login"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/unixsocket"
 )
@@ -102,10 +103,7 @@ func startLoginCookies(t *testing.T) (g *gateway, requests chan string) {
 // serveLogins answers in place of gateway-login.
 func serveLogins(t *testing.T, socket string, handler http.HandlerFunc) {
 	t.Helper()
-	listener, err := unixsocket.Listen(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(unixsocket.Listen(socket))(t)
 	server, ended := &http.Server{Handler: handler}, make(chan struct{}) //nolint:gosec // of a test
 	go func() {
 		_ = server.Serve(listener) // until it is closed

@@ -17,6 +17,7 @@ import (
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/login"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 )
@@ -83,9 +84,7 @@ func startLogins(t *testing.T) *logins {
 	}
 	lines := []byte(strings.Repeat("ab", 32) + "\n")
 	g.secrets.Put(map[string][]byte{"login/session-keys": lines})
-	if err := k.Look(t.Context(), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Look(t.Context(), time.Now()))
 	g.keys, _ = login.ParseKeys(lines)
 	return g
 }
@@ -102,13 +101,8 @@ func TestClaimsOfSessions(t *testing.T) {
 	g := startLogins(t)
 	cookie := func(token string) string {
 		var all map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(token), &all); err != nil {
-			t.Fatal(err)
-		}
-		claims, err := login.Claims(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(token), &all))
+		claims := must.Get(login.Claims(all))(t)
 		later := time.Now().Add(time.Hour)
 		return g.cookie(login.Session{End: later, Renew: later, Claims: claims})
 	}

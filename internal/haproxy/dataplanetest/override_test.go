@@ -15,6 +15,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -123,10 +124,7 @@ func TestResponseOverrideOfLeavers(t *testing.T) {
 	t.Parallel()
 	g := startOverriding(t)
 	worker := runtime.NewWorker(g.WorkerSocket)
-	before, err := worker.Process(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(worker.Process(t.Context()))(t)
 	var leavers sync.WaitGroup
 	for range 100 {
 		leavers.Go(func() {

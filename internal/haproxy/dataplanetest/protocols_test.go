@@ -18,6 +18,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -108,24 +109,17 @@ func testGRPC(t *testing.T, policy string) {
 	}
 	g := startBackends(t, "", policy, "kubernetes.io/h2c", serve(t, call, cleartextHTTP2))
 	reader, writer := io.Pipe()
-	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/pkg.Service/Method", g.ports[80]), reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/pkg.Service/Method", g.ports[80]), reader))(t)
 	request.Header.Set("Content-Type", "application/grpc")
 	request.Header.Set("Te", "trailers")
 	sent := make(chan error, 1)
 	go func() { _, err := io.WriteString(writer, message); sent <- err }()
 	response, err := http2Client(t).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close() //nolint:errcheck // it is read to its end
 	buffer := make([]byte, len(message))
 	for i := range 3 {
-		if err := <-sent; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-sent)
 		if _, err := io.ReadFull(response.Body, buffer); err != nil || string(buffer) != message {
 			t.Fatalf("message %d: got %q: %v", i, buffer, err)
 		}
@@ -133,9 +127,7 @@ func testGRPC(t *testing.T, policy string) {
 	}
 	_ = <-sent //nolint:staticcheck // the other side may have stopped reading
 	_ = writer.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(io.Discard, response.Body))(t)
 	if status := response.Trailer.Get("Grpc-Status"); status != "7" {
 		t.Errorf("the trailer is %q", status)
 	}
@@ -205,10 +197,7 @@ func TestServerSentEvents(t *testing.T) {
 	for i := range 3 {
 		next <- i
 		for {
-			line, err := reader.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			line := must.Get(reader.ReadString('\n'))(t)
 			if line == fmt.Sprintf("data: %d\n", i) {
 				break
 			}
@@ -351,10 +340,7 @@ func TestManyHeaders(t *testing.T) {
 	<-waiting
 	for version, client := range map[string]*http.Client{"HTTP/1.1": h1, "HTTP/2": h2} {
 		for shape, status := range map[string]int{"a hundred": 200, "one more": 431, "nine hundred": 431, "16,000 bytes": 200, "17,000 bytes": 431, "30,000 bytes": 431} {
-			request, err := http.NewRequest(http.MethodGet, url1, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequest(http.MethodGet, url1, nil))(t)
 			request.Host, request.Header = "x", manyHeaders[shape].Clone()
 			request.Header.Set("User-Agent", "")
 			response, err := client.Do(request)
@@ -415,10 +401,7 @@ func TestHeaderLimits(t *testing.T) {
 		for _, test := range []struct{ headers, bytes, status int }{
 			{299, 1, 200}, {300, 1, 431}, {10, 6400, 200}, {1, 64000, 200}, {10, 6600, 431}, {1, 100000, 431},
 		} {
-			request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), nil))(t)
 			request.Header = http.Header{"X-A": slices.Repeat([]string{strings.Repeat("a", test.bytes)}, test.headers), "User-Agent": {""}}
 			response, err := client.Do(request)
 			if err != nil {
@@ -454,15 +437,10 @@ func TestRequestTrailers(t *testing.T) {
 		if got.Body != want {
 			t.Errorf("chunks with trailers: the backend got %q, want %q", got.Body, want)
 		}
-		request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.MultiReader(strings.NewReader("a")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.MultiReader(strings.NewReader("a"))))(t)
 		request.Trailer = http.Header{"Client-Cert": {"forged"}}
 		response, err := http2Client(t).Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		body, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if string(body) != want {

@@ -12,6 +12,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/login"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -53,10 +54,7 @@ func TestQuestionsThatHang(t *testing.T) {
 	defer release()
 	hangs := func(http.ResponseWriter, *http.Request) { <-ctx.Done() }
 	serveAt := func(path string, handler http.HandlerFunc) string {
-		listener, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen("unix", path))(t)
 		server := &http.Server{Handler: handler} //nolint:gosec // HAProxy asks
 		go func() { _ = server.Serve(listener) }()
 		t.Cleanup(func() { _ = server.Close() })

@@ -23,6 +23,7 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/unixsocket"
 )
@@ -55,10 +56,7 @@ func startRelayed(t *testing.T, ca *certtest.Authority, rule, policy, appProtoco
 func startRelay(t *testing.T, paths *ir.Paths) {
 	t.Helper()
 	paths.RelaySocket = filepath.Join(paths.RunDir, "relay.sock")
-	listener, err := unixsocket.Listen(paths.RelaySocket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(unixsocket.Listen(paths.RelaySocket))(t)
 	served, relay := make(chan error, 1), new(backendtls.Relay)
 	go func() { served <- relay.Serve(t.Context(), listener) }()
 	t.Cleanup(func() {
@@ -113,9 +111,7 @@ func TestNamesOfBackends(t *testing.T) {
 			}
 			g := startRelayed(t, ca, "", "", test.appProtocol, test.names, servers...)
 			if added {
-				if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), g.newServer(test.server)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), g.newServer(test.server)))
 			}
 			status := 200
 			if test.asked == "" {
@@ -145,9 +141,7 @@ func TestSettingsOfRelayedBackends(t *testing.T) {
 	}
 	g := startRelayed(t, ca, ", sessionPersistence: {sessionName: s}", "", "", names, one)
 	added := g.newServer(two)
-	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added))
 	cookies := map[string]string{}
 	eventually(t, "both get requests", func() bool {
 		first := newClient(t, g.ports[80]).send(get("x", "/"))
@@ -178,12 +172,9 @@ func TestSettingsOfRelayedBackends(t *testing.T) {
 func TestRelayedConnections(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+	listener := must.Get(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		Certificates: []tls.Certificate{pair(t, ca, "good.internal")}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go greet(listener)
 	b := routing.Backend{Service: "b", Port: 80}
@@ -204,10 +195,7 @@ backends: [{service: b, port: 80}]
 				startRelay(t, &in.Paths)
 			}
 		})
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", g.ports[80]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", g.ports[80])))(t)
 		_, _ = conn.Write([]byte("friend\n"))
 		_ = conn.(*net.TCPConn).CloseWrite()
 		answer, _ := bufio.NewReader(conn).ReadString('\n')
@@ -241,10 +229,7 @@ func greet(listener net.Listener) {
 func TestRelayedConnectionsEnd(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	ended := make(chan struct{}, 10)
 	certificate := pair(t, ca, "good.internal")

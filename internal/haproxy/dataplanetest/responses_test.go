@@ -17,6 +17,7 @@ import (
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -374,15 +375,10 @@ func TestStoringOverHTTP2(t *testing.T) {
 	s := startStoring(t, responsesWorld)
 	h2 := http2Client(t)
 	ask := func(path string, body io.Reader) (string, bool) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.ports[80], path), body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.ports[80], path), body))(t)
 		request.Host = "x"
 		response, err := h2.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		content, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil {

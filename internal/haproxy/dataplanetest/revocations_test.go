@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // TestRevokedCertificates: a client certificate that its authority has revoked is as one of somebody else.
@@ -35,10 +36,7 @@ func TestRevokedCertificates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := &tls.Config{ServerName: test.name, RootCAs: ca.Pool()}
 			if test.client != nil {
-				pair, err := tls.X509KeyPair(test.client.Certificate, test.client.Key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				pair := must.Get(tls.X509KeyPair(test.client.Certificate, test.client.Key))(t)
 				config.Certificates = []tls.Certificate{pair}
 			}
 			got, err := fetch(httpsClient(t, g.ports[test.port], config), "https://"+test.name, test.name)

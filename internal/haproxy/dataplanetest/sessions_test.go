@@ -10,6 +10,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -19,9 +20,7 @@ func TestSessionPersistence(t *testing.T) {
 		serve(t, named("one"), nil), serve(t, named("two"), nil))
 	// A server that comes at run time gets its cookie, too.
 	added := g.newServer(serve(t, named("three"), nil))
-	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added))
 	cookies := map[string]string{}
 	c := newClient(t, g.ports[80])
 	for range 30 {

@@ -11,6 +11,7 @@ import (
 
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 )
 
 // besideWorld has guards in shadow beside guards that refuse.
@@ -90,15 +91,10 @@ func TestShadowOfBodies(t *testing.T) {
 	for i, size := range []int64{10, 11, 300_000} {
 		for _, method := range []string{http.MethodPost, http.MethodGet} {
 			agent := fmt.Sprint(method, " ", size)
-			request, err := http.NewRequest(method, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.LimitReader(endless{}, size))
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequest(method, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.LimitReader(endless{}, size)))(t)
 			request.Header.Set("User-Agent", agent)
 			response, err := client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			text, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if response.StatusCode != http.StatusOK || string(text) != fmt.Sprint(size) {

@@ -15,6 +15,7 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 )
@@ -194,10 +195,7 @@ func drain(requests chan string) {
 // expectShadows compares the counters of the rules with shadow, which let all requests through.
 func (g *gateway) expectShadows(t *testing.T, want map[string]int64) {
 	t.Helper()
-	all, err := runtime.NewWorker(g.WorkerSocket).Decisions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(runtime.NewWorker(g.WorkerSocket).Decisions(t.Context()))(t)
 	got := map[string]int64{}
 	for _, rule := range all {
 		if rule.Route != "shadow" {

@@ -12,6 +12,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -68,10 +69,7 @@ func startShares(t *testing.T) *shares {
 		return func(w http.ResponseWriter, _ *http.Request) { <-s.release; w.WriteHeader(status) }
 	}
 	listen := func(path string) (string, net.Listener) {
-		listener, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen("unix", path))(t)
 		t.Cleanup(func() { _ = listener.Close() })
 		return path, listener
 	}

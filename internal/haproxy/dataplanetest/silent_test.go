@@ -10,6 +10,7 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/must"
 )
 
 // TestSilentConnections: a connection that a client opens ahead, and on which it sends nothing, is closed without an
@@ -25,9 +26,7 @@ func TestSilentConnections(t *testing.T) {
 	plain := func() net.Conn { return dial(t, g.ports[80]) }
 	overTLS := func() net.Conn {
 		conn := tls.Client(dial(t, g.ports[443]), &tls.Config{RootCAs: ca.Pool(), ServerName: "shop.example.com"})
-		if err := conn.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Handshake())
 		return conn
 	}
 	// What a client sends too late is not there in time: then the connection is silent again.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // TestSlowBodiesEnd: bytes that keep coming give a client no more time.
@@ -26,9 +28,7 @@ func TestSlowBodiesEnd(t *testing.T) {
 		}
 	}()
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = got.Body.Close()
 	if got.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("got %d", got.StatusCode)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/must"
 )
 
 const (
@@ -121,10 +122,7 @@ func TestBodiesOfLimitedBackends(t *testing.T) {
 					t.Errorf("%s, %d bytes: got %d %q", name, size, got.Status, got.Body)
 				}
 			}
-			response, err := http2Client(t).Post(fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), "", io.MultiReader(strings.NewReader(body)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must.Get(http2Client(t).Post(fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), "", io.MultiReader(strings.NewReader(body))))(t)
 			got, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if response.StatusCode != http.StatusOK || string(got) != fmt.Sprint(size) {

@@ -13,6 +13,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 )
 
 // selectionWorld has listeners that ask for certificates of different authorities, on one port with one for every
@@ -192,10 +193,7 @@ func TestEachRequestOfAConnectionIsJudged(t *testing.T) {
 			writeSecret(t, in.Paths, name, ca.Issue(t, []string{name + ".example.com"}))
 		}
 	})
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.ports[443]), &tls.Config{ServerName: "a.example.com", RootCAs: ca.Pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.ports[443]), &tls.Config{ServerName: "a.example.com", RootCAs: ca.Pool()}))(t)
 	c := newClient(t, g.ports[443])
 	c.conn, c.reader = conn, bufio.NewReader(conn)
 	expect := func(host, path string, want int) {

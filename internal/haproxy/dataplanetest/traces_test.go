@@ -12,6 +12,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/ring"
 	"gateway/internal/routing"
 )
@@ -155,10 +156,7 @@ func TestWithoutTracing(t *testing.T) {
 func TestSampledRequests(t *testing.T) {
 	t.Parallel()
 	g := startTracing(t, "192.0.2.0/24", trustsLoopback)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", g.in.Paths.TracesSocket())
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "unix", g.in.Paths.TracesSocket()))(t)
 	lines := make(chan string, 10)
 	go ring.Serve(t.Context(), listener, "spans", func() func([]byte) {
 		return func(line []byte) { lines <- string(line) }

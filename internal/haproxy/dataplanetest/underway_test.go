@@ -13,6 +13,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -64,17 +65,12 @@ func TestUnderWay(t *testing.T) {
 		if strings.HasPrefix(one.request, "POST") {
 			body = "Content-Length: 1000\r\n"
 		}
-		if _, err := fmt.Fprintf(dial(t, g.ports[80]), "%s HTTP/1.1\r\nHost: shop.example.com\r\n%s\r\n", one.request, body); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Fprintf(dial(t, g.ports[80]), "%s HTTP/1.1\r\nHost: shop.example.com\r\n%s\r\n", one.request, body))(t)
 		want = append(want, one.waitsFor)
 		// One after the other: the second one to /queue is to wait for the first.
 		slices.Sort(want)
 		eventually(t, fmt.Sprintf("under way are %q", want), func() bool {
-			requests, err := worker.UnderWay(t.Context(), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			requests := must.Get(worker.UnderWay(t.Context(), 0))(t)
 			found = found[:0]
 			for _, r := range requests {
 				backend, _, _ := strings.Cut(r.Backend, ".")

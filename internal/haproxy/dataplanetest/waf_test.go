@@ -15,6 +15,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/waf"
 )
@@ -52,10 +53,7 @@ func startWAF(t *testing.T, reply func(question string) string) *wafed {
 	w.gateway = startGatewayWith(t, rendertest.Parse(t, wafWorld), func(in *render.Input) {
 		in.Paths.WAFSocket = filepath.Join(in.Paths.RunDir, "waf.sock")
 		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(w.web, nil), nil)}}
-		listener, err := net.Listen("unix", in.Paths.WAFSocket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen("unix", in.Paths.WAFSocket))(t)
 		t.Cleanup(func() { _ = listener.Close() })
 		go w.serve(t, listener)
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 )
 
 // TestWaitForEndpoint: requests wait while no endpoint is there, as many as may, and lose nothing.
@@ -41,9 +42,7 @@ func TestWaitForEndpoint(t *testing.T) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		w.Header().Set("Backend", fmt.Sprint(n))
 	}
-	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), g.newServer(serve(t, count, nil))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), g.newServer(serve(t, count, nil))))
 	for range 3 {
 		if got := <-answers; got.Status != 200 || got.Header.Get("Backend") != "100000" {
 			t.Errorf("a request that waited got %d, and %q bytes arrived", got.Status, got.Header.Get("Backend"))

@@ -10,6 +10,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/must"
 	"gateway/internal/ring"
 )
 
@@ -37,10 +38,7 @@ backends:
 // lines serves a socket where HAProxy sends lines.
 func linesOf(t *testing.T, socket string) <-chan string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "unix", socket))(t)
 	lines := make(chan string, 100)
 	go ring.Serve(t.Context(), listener, "lines", func() func([]byte) { return func(line []byte) { lines <- string(line) } })
 	return lines
@@ -60,9 +58,7 @@ func TestWatchedRoutes(t *testing.T) {
 	}
 	watch := func(routes ...ir.MapEntry) {
 		t.Helper()
-		if err := runtime.NewWorker(g.WorkerSocket).ReplaceMap(t.Context(), ir.WatchedMap, routes); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runtime.NewWorker(g.WorkerSocket).ReplaceMap(t.Context(), ir.WatchedMap, routes))
 	}
 	send("web.example", "/plain/before")
 	watch(ir.MapEntry{Key: "web", Value: "1"})

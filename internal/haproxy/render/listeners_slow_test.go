@@ -12,6 +12,7 @@ import (
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -64,8 +65,6 @@ func TestListenersCost(t *testing.T) { //nolint:paralleltest // others would tak
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

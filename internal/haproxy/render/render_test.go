@@ -14,6 +14,7 @@ import (
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 	"gateway/internal/testtier"
@@ -134,8 +135,6 @@ func BenchmarkCheck(b *testing.B) {
 	in.Paths = haproxytest.NewPaths(b)
 	files := render.Render(in).AllFiles()
 	for b.Loop() {
-		if err := haproxytest.Check(b, in.Paths, files); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, haproxytest.Check(b, in.Paths, files))
 	}
 }

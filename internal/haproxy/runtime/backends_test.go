@@ -13,6 +13,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
+	"gateway/internal/must"
 )
 
 // TestABackendThatIsKeptTakesRequests: HAProxy deletes no backend in which a request waits. Such a backend is published
@@ -30,23 +31,20 @@ defaults waiting
     timeout connect 1s
     http-request wait-for-body time 30s
 `, port)))
-	must(t, p.master.Reload(t.Context()))
+	must.Do(t, p.master.Reload(t.Context()))
 	_, err := p.worker.AwaitLoad(t.Context(), "two")
-	must(t, err)
+	must.Do(t, err)
 	p.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	endpoint := newEndpoint(t, func(http.ResponseWriter, *http.Request) {})
 	added := plan.Backend{Name: "added", Backend: &ir.Backend{Defaults: "waiting", Mode: "http", Servers: []ir.Server{endpoint}}}
-	must(t, p.worker.AddBackend(t.Context(), added))
+	must.Do(t, p.worker.AddBackend(t.Context(), added))
 	p.expectStatus(t, http.StatusOK)
 
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	must(t, err)
+	conn := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)))(t)
 	defer conn.Close() //nolint:errcheck // the test is over
-	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbo")
-	must(t, err)
+	must.Get(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbo"))(t)
 	for {
-		waiting, err := p.worker.Waiting(t.Context(), 0)
-		must(t, err)
+		waiting := must.Get(p.worker.Waiting(t.Context(), 0))(t)
 		if waiting.Backends["added"] {
 			break
 		}
@@ -62,12 +60,11 @@ defaults waiting
 	if deleted, err := p.worker.DeleteBackend(t.Context(), "added"); deleted || err != nil {
 		t.Fatalf("a backend in which a request waits was deleted: %t, %v", deleted, err)
 	}
-	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "added", Server: endpoint}))
+	must.Do(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "added", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
-	_, err = io.WriteString(conn, "dy")
-	must(t, err)
+	must.Get(io.WriteString(conn, "dy"))(t)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must(t, err)
+	must.Do(t, err)
 	defer response.Body.Close() //nolint:errcheck // the connection ends with the test
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("the request that waited got %d", response.StatusCode)

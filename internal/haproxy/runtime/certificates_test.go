@@ -19,6 +19,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/must"
 )
 
 // certificateRig is a HAProxy with one certificate of a file, which it shows for every name, and with a backend to
@@ -38,7 +39,7 @@ func newCertificateRig(t *testing.T, first certtest.Pair, authority *certtest.Au
 	r := &certificateRig{proxy: p, t: t, authority: authority, file: filepath.Join(t.TempDir(), "tls.pem"), https: haproxytest.FreePort(t)}
 	r.write(first)
 	r.list, r.line = filepath.Join(t.TempDir(), "certificates.list"), r.file+" [ssl-min-ver TLSv1.2] shop.example.com"
-	must(t, os.WriteFile(r.list, []byte(r.line+"\n"), 0o600))
+	must.Do(t, os.WriteFile(r.list, []byte(r.line+"\n"), 0o600))
 	p.Instance = haproxytest.Start(t, p.Paths, p.files("one", fmt.Sprintf(
 		"backend certificates\nfrontend tls\n    bind 127.0.0.1:%d ssl crt-list %s strict-sni\n    http-request return status 200\n", r.https, r.list)))
 	p.worker, p.master = NewWorker(p.WorkerSocket), NewMaster(filepath.Join(p.Paths.RunDir, "master.sock"))
@@ -47,12 +48,13 @@ func newCertificateRig(t *testing.T, first certtest.Pair, authority *certtest.Au
 
 func pem(pair certtest.Pair) []byte { return slices.Concat(pair.Certificate, pair.Key) }
 
-func (r *certificateRig) write(pair certtest.Pair) { must(r.t, os.WriteFile(r.file, pem(pair), 0o600)) }
+func (r *certificateRig) write(pair certtest.Pair) {
+	must.Do(r.t, os.WriteFile(r.file, pem(pair), 0o600))
+}
 
 func (r *certificateRig) expectShown(pair certtest.Pair) {
 	r.t.Helper()
-	connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.https), &tls.Config{RootCAs: r.authority.Pool(), ServerName: "shop.example.com"})
-	must(r.t, err)
+	connection := must.Get(tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.https), &tls.Config{RootCAs: r.authority.Pool(), ServerName: "shop.example.com"}))(r.t)
 	defer connection.Close() //nolint:errcheck // nothing was sent
 	if !connection.ConnectionState().PeerCertificates[0].Equal(pair.Leaf) {
 		r.t.Error("another certificate is shown")
@@ -66,11 +68,10 @@ func TestReplaceCertificate(t *testing.T) {
 	first, second := authority.Issue(t, names), authority.Issue(t, names, certtest.RSA(t, 2048))
 	r := newCertificateRig(t, first, authority)
 	r.expectShown(first)
-	before, err := r.worker.Process(t.Context())
-	must(t, err)
-	must(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(second)))
+	before := must.Get(r.worker.Process(t.Context()))(t)
+	must.Do(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(second)))
 	r.expectShown(second)
-	must(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
+	must.Do(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
 	r.expectShown(second)
 	of := func(file string, filters ...string) ir.CertificateLine {
 		return ir.CertificateLine{File: file, Options: "ssl-min-ver TLSv1.2", Filters: filters}
@@ -78,11 +79,11 @@ func TestReplaceCertificate(t *testing.T) {
 	list, line := r.list, of("/nowhere/tls.pem", "shop.example.com", "!not.example.com")
 	own, other := of(r.file, "shop.example.com"), of(r.file, "other.example.com")
 	for range 3 {
-		must(t, r.worker.AddCertificates(t.Context(), list, []ir.CertificateLine{line, other}))
-		must(t, r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{own}))
+		must.Do(t, r.worker.AddCertificates(t.Context(), list, []ir.CertificateLine{line, other}))
+		must.Do(t, r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{own}))
 		r.expectShown(first)
-		must(t, r.worker.AddCertificates(t.Context(), list, []ir.CertificateLine{own}))
-		must(t, r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{line, other}))
+		must.Do(t, r.worker.AddCertificates(t.Context(), list, []ir.CertificateLine{own}))
+		must.Do(t, r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{line, other}))
 		r.expectShown(second)
 	}
 	if err := r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{line}); err == nil {
@@ -160,11 +161,11 @@ func TestCertificatesAfterOneThatWasNotCommitted(t *testing.T) {
 		}
 	}
 	leave(checked)
-	must(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(second)))
+	must.Do(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(second)))
 	r.expectShown(second)
 	leave("/nowhere/tls.pem")
-	must(t, r.worker.CheckCertificate(t.Context(), pem(first)))
-	must(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(first)))
+	must.Do(t, r.worker.CheckCertificate(t.Context(), pem(first)))
+	must.Do(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(first)))
 	r.expectShown(first)
 }
 
@@ -208,8 +209,7 @@ func TestSureCertificates(t *testing.T) {
 	r := newCertificateRig(t, authority.Issue(t, []string{"shop.example.com"}), authority)
 	again := func(pair certtest.Pair, encode func(key any) (string, []byte)) certtest.Pair {
 		block, _ := encodedpem.Decode(pair.Key)
-		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		must(t, err)
+		key := must.Get(x509.ParsePKCS8PrivateKey(block.Bytes))(t)
 		block.Type, block.Bytes = encode(key)
 		pair.Key = encodedpem.EncodeToMemory(block)
 		return pair
@@ -217,8 +217,7 @@ func TestSureCertificates(t *testing.T) {
 	chained := authority.Issue(t, nil, certtest.RSA(t, 4096))
 	chained.Certificate = slices.Concat(chained.Certificate, authority.PEM)
 	sec1 := again(authority.Issue(t, nil), func(key any) (string, []byte) {
-		der, err := x509.MarshalECPrivateKey(key.(*ecdsa.PrivateKey))
-		must(t, err)
+		der := must.Get(x509.MarshalECPrivateKey(key.(*ecdsa.PrivateKey)))(t)
 		return "EC PRIVATE KEY", der
 	})
 	pkcs1 := again(authority.Issue(t, nil, certtest.RSA(t, 2048)), func(key any) (string, []byte) {
@@ -255,9 +254,9 @@ func TestForgetCertificate(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	first := authority.Issue(t, []string{"shop.example.com"})
 	r := newCertificateRig(t, first, authority)
-	must(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
+	must.Do(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
 	for range 2 {
-		must(t, r.worker.ForgetCertificate(t.Context(), "/nowhere/tls.pem"))
+		must.Do(t, r.worker.ForgetCertificate(t.Context(), "/nowhere/tls.pem"))
 	}
 	if shown := r.Worker("show ssl cert\n"); strings.Contains(shown, "nowhere") {
 		t.Errorf("it has %s", shown)
@@ -274,7 +273,7 @@ func TestTwoAtOnce(t *testing.T) {
 	first := authority.Issue(t, []string{"shop.example.com"})
 	r := newCertificateRig(t, first, authority)
 	r.worker.Exclusively(dir)
-	must(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
+	must.Do(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
 	other, replaced := NewWorker(r.WorkerSocket).Exclusively(dir), make(chan error, 1)
 	go func() {
 		var err error
@@ -285,8 +284,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}()
 	line := []ir.CertificateLine{{File: "/nowhere/tls.pem", Options: "ssl-min-ver TLSv1.2", Filters: []string{"other.example.com"}}}
 	for range 100 {
-		must(t, r.worker.AddCertificates(t.Context(), r.list, line))
-		must(t, r.worker.RemoveCertificates(t.Context(), r.list, line))
+		must.Do(t, r.worker.AddCertificates(t.Context(), r.list, line))
+		must.Do(t, r.worker.RemoveCertificates(t.Context(), r.list, line))
 	}
-	must(t, <-replaced)
+	must.Do(t, <-replaced)
 }

@@ -18,6 +18,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
+	"gateway/internal/must"
 )
 
 // proxy is a real HAProxy with one backend, "b", which starts empty, and a map.
@@ -91,21 +92,13 @@ func (p *proxy) removeIdle(t *testing.T, server ir.Server) {
 	for errors.Is(err, ErrServerBusy) {
 		err = p.worker.RemoveServer(t.Context(), "b", server)
 	}
-	must(t, err)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // newEndpoint is a server whose handler is called for every request.
 func newEndpoint(t *testing.T, handle http.HandlerFunc) ir.Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &http.Server{Handler: handle}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -116,14 +109,14 @@ func TestServersComeAndGo(t *testing.T) {
 	p := startProxy(t)
 	endpoint := newEndpoint(t, func(http.ResponseWriter, *http.Request) {})
 	p.expectStatus(t, http.StatusServiceUnavailable)
-	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
+	must.Do(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
-	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
+	must.Do(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 	p.removeIdle(t, endpoint)
 	p.expectStatus(t, http.StatusServiceUnavailable)
-	must(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
-	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: ir.Server{Address: "fd00::1", Port: 80}}))
+	must.Do(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
+	must.Do(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: ir.Server{Address: "fd00::1", Port: 80}}))
 	if state := p.Worker("show servers state b"); !strings.Contains(state, " fd00::1_80 fd00::1 ") {
 		t.Errorf("the IPv6 server is not there: %s", state)
 	}
@@ -141,7 +134,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 			<-release
 		}
 	})
-	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
+	must.Do(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	slow := make(chan int, 1)
 	go func() {
 		status, _ := p.get(t, "/slow")
@@ -157,7 +150,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 		}
 		p.expectStatus(t, http.StatusServiceUnavailable)
 	}
-	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
+	must.Do(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 	if err := p.worker.RemoveServer(t.Context(), "b", endpoint); !errors.Is(err, ErrServerBusy) {
 		t.Errorf("removing it again: %v, want ErrServerBusy", err)
@@ -166,7 +159,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 	if status := <-slow; status != http.StatusOK {
 		t.Errorf("the request on the removed server got status %d", status)
 	}
-	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
+	must.Do(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 }
 
@@ -179,7 +172,7 @@ func TestAMapOfManyEntriesIsReplaced(t *testing.T) {
 			Value: fmt.Sprintf(`route;%d|with "quotes", \ and #`, i),
 		})
 	}
-	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.Map("routes.map"), entries))
+	must.Do(t, p.worker.ReplaceMap(t.Context(), p.Paths.Map("routes.map"), entries))
 	for _, i := range []int{0, 4999, 9999} {
 		if _, body := p.get(t, entries[i].Key); body != entries[i].Value {
 			t.Errorf("%s is %q, want %q", entries[i].Key, body, entries[i].Value)
@@ -188,7 +181,7 @@ func TestAMapOfManyEntriesIsReplaced(t *testing.T) {
 	if _, body := p.get(t, "/map/a"); body != "none" {
 		t.Errorf("an entry of the old map is still there: %q", body)
 	}
-	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.Map("routes.map"), nil))
+	must.Do(t, p.worker.ReplaceMap(t.Context(), p.Paths.Map("routes.map"), nil))
 	if got := strings.TrimSpace(p.Worker("show map " + p.Paths.Map("routes.map"))); got != "" {
 		t.Errorf("the map is not empty: %s", got)
 	}
@@ -205,7 +198,7 @@ func TestEntriesOfAMapAreEdited(t *testing.T) {
 		{"/map/c;d||odd", "/map/c;d", "odd"},
 	} {
 		fields := strings.Split(step.edit, "|")
-		must(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), []plan.Edit{{Key: fields[0], Old: fields[1], New: fields[2]}}))
+		must.Do(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), []plan.Edit{{Key: fields[0], Old: fields[1], New: fields[2]}}))
 		if _, body := p.get(t, step.path); body != step.want {
 			t.Errorf("after %q, %s is %q, want %q", step.edit, step.path, body, step.want)
 		}
@@ -228,7 +221,7 @@ func TestManyEntriesOfAMapAreEdited(t *testing.T) {
 		for i := range 1000 {
 			edits = append(edits, plan.Edit{Key: fmt.Sprint("/map/many/", i), Old: before, New: after})
 		}
-		must(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), edits))
+		must.Do(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), edits))
 		for _, i := range []int{0, 500, 999} {
 			if _, body := p.get(t, edits[i].Key); body != cmp.Or(after, "none") {
 				t.Errorf("%s is %q, want %q", edits[i].Key, body, after)
@@ -239,7 +232,7 @@ func TestManyEntriesOfAMapAreEdited(t *testing.T) {
 	edit("first", "second")
 	edit("second", "")
 	mixed := []plan.Edit{{Key: "/map/x", New: "1"}, {Key: "/map/x", Old: "1", New: "2"}, {Key: "/map/x", Old: "2"}, {Key: "/map/x", New: "3"}}
-	must(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), mixed))
+	must.Do(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), mixed))
 	if _, body := p.get(t, "/map/x"); body != "3" {
 		t.Errorf("after edits of several kinds, the map has %q", body)
 	}
@@ -247,16 +240,14 @@ func TestManyEntriesOfAMapAreEdited(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	p := startProxy(t)
-	before, err := p.worker.Process(t.Context())
-	must(t, err)
+	before := must.Get(p.worker.Process(t.Context()))(t)
 	if before.LoadID != "one" {
 		t.Errorf("the load id is %q", before.LoadID)
 	}
 
 	p.WriteFiles(p.files("two", ""))
 	p.reload(t, before.PID)
-	after, err := p.worker.Process(t.Context())
-	must(t, err)
+	after := must.Get(p.worker.Process(t.Context()))(t)
 	if after.LoadID != "two" || after.PID == before.PID {
 		t.Errorf("after a reload %+v answers", after)
 	}
@@ -272,7 +263,7 @@ func TestReload(t *testing.T) {
 	}
 
 	p.WriteFiles(p.files("four", ""))
-	must(t, p.master.Reload(t.Context()))
+	must.Do(t, p.master.Reload(t.Context()))
 	p.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -287,18 +278,17 @@ func TestReload(t *testing.T) {
 // reload returns when the worker of the PID takes no more connections: until then either may answer.
 func (p *proxy) reload(t *testing.T, old int) {
 	t.Helper()
-	must(t, p.master.Reload(t.Context()))
+	must.Do(t, p.master.Reload(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout)
 	defer cancel()
-	must(t, p.master.AwaitStopping(ctx, old))
+	must.Do(t, p.master.AwaitStopping(ctx, old))
 }
 
 // An idle worker ends at once, at times while its master asks it.
 func TestTheEndOfAnIdleWorkerIsSeen(t *testing.T) {
 	p := startProxy(t)
 	for i := range 30 {
-		before, err := p.worker.Process(t.Context())
-		must(t, err)
+		before := must.Get(p.worker.Process(t.Context()))(t)
 		p.WriteFiles(p.files(fmt.Sprint(i), ""))
 		p.reload(t, before.PID)
 	}
@@ -307,12 +297,11 @@ func TestTheEndOfAnIdleWorkerIsSeen(t *testing.T) {
 // hangAndReload has the worker hang, and starts another one. It returns the PID of the one that hangs.
 func (p *proxy) hangAndReload(t *testing.T) int {
 	t.Helper()
-	old, err := p.worker.Process(t.Context())
-	must(t, err)
-	must(t, syscall.Kill(old.PID, syscall.SIGSTOP))
+	old := must.Get(p.worker.Process(t.Context()))(t)
+	must.Do(t, syscall.Kill(old.PID, syscall.SIGSTOP))
 	t.Cleanup(func() { _ = syscall.Kill(old.PID, syscall.SIGCONT) })
 	p.WriteFiles(p.files("two", ""))
-	must(t, p.master.Reload(t.Context()))
+	must.Do(t, p.master.Reload(t.Context()))
 	return old.PID
 }
 
@@ -350,12 +339,10 @@ func TestAHungWorkerIsObservedOnce(t *testing.T) {
 // A reload that was asked for by somebody else, and is not carried out yet, must not swallow the next one.
 func TestReloadAfterAnother(t *testing.T) {
 	p := startProxy(t)
-	must(t, syscall.Kill(p.PID, syscall.SIGSTOP))
-	another, err := net.Dial("unix", p.MasterSocket)
-	must(t, err)
+	must.Do(t, syscall.Kill(p.PID, syscall.SIGSTOP))
+	another := must.Get(net.Dial("unix", p.MasterSocket))(t)
 	defer another.Close() //nolint:errcheck // nothing depends on it
-	_, err = io.WriteString(another, "reload\n")
-	must(t, err)
+	must.Get(io.WriteString(another, "reload\n"))(t)
 
 	p.WriteFiles(p.files("two", ""))
 	reloaded := make(chan error, 1)
@@ -363,8 +350,8 @@ func TestReloadAfterAnother(t *testing.T) {
 	for haproxytest.Connections(t, p.MasterSocket) < 2 {
 		goruntime.Gosched()
 	}
-	must(t, syscall.Kill(p.PID, syscall.SIGCONT))
-	must(t, <-reloaded)
+	must.Do(t, syscall.Kill(p.PID, syscall.SIGCONT))
+	must.Do(t, <-reloaded)
 	if loads := strings.Fields(p.Master("show proc"))[7]; loads != "2" {
 		t.Errorf("HAProxy's master was reloaded %s times, want 2", loads)
 	}
@@ -374,7 +361,7 @@ func TestReloadAfterAnother(t *testing.T) {
 func TestSlowReload(t *testing.T) {
 	t.Parallel()
 	p := startProxy(t)
-	must(t, syscall.Kill(p.PID, syscall.SIGSTOP))
+	must.Do(t, syscall.Kill(p.PID, syscall.SIGSTOP))
 	time.AfterFunc(exchangeTimeout+500*time.Millisecond, func() { _ = syscall.Kill(p.PID, syscall.SIGCONT) })
 	if _, err := p.master.request(t.Context()); err != nil {
 		t.Error(err)

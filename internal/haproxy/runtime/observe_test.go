@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/proxyconfig"
 )
 
@@ -56,13 +57,12 @@ func TestFrontendsCount(t *testing.T) {
 	p := startProxy(t)
 	metrics := haproxytest.FreePort(t)
 	p.WriteFiles(p.files("two", fmt.Sprintf("frontend metrics\n    bind 127.0.0.1:%d\n    default_backend b\n", metrics)))
-	must(t, p.master.Reload(t.Context()))
+	must.Do(t, p.master.Reload(t.Context()))
 	p.expectStatus(t, http.StatusServiceUnavailable)
 	p.expectStatus(t, http.StatusServiceUnavailable)
 	p.url = fmt.Sprintf("http://127.0.0.1:%d", metrics)
 	p.expectStatus(t, http.StatusServiceUnavailable)
-	observed, err := p.worker.Observe(t.Context())
-	must(t, err)
+	observed := must.Get(p.worker.Observe(t.Context()))(t)
 	if observed.Requests != 2 || observed.StartedOn != "two" || observed.Version == "" || len(observed.Servers) != 0 {
 		t.Errorf("observed was %+v", observed)
 	}

@@ -16,21 +16,16 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
+	"gateway/internal/must"
 )
 
 // newSocket listens on a Unix socket of the test's own and hands every connection to serve, which need not close it.
 func newSocket(t *testing.T, serve func(conn net.Conn)) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "sock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("/tmp", "sock"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("unix", path))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -273,10 +268,7 @@ func TestPayloadsFillTheBufferAndNoMore(t *testing.T) {
 	for range 1000 {
 		entries = append(entries, ir.MapEntry{Key: strings.Repeat("k", 90), Value: "value"})
 	}
-	all, err := payloads(entries, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(payloads(entries, 1000))(t)
 	lines := 0
 	for _, payload := range all {
 		if len(payload) > 1000 {

@@ -13,6 +13,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/command"
+	"gateway/internal/must"
 )
 
 // Root is the directory of the project, from the directory of a package two levels below the module's.
@@ -73,8 +74,6 @@ func (r Result) Want(t testing.TB, code int, parts ...string) {
 func WriteFile(t testing.TB, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }

@@ -15,6 +15,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
+	"gateway/internal/must"
 )
 
 const (
@@ -94,13 +95,8 @@ func testAdmission(t *testing.T, kind, resource string, specs map[string]string)
 	for why, spec := range specs {
 		t.Run(kind+" "+why, func(t *testing.T) {
 			object := &unstructured.Unstructured{}
-			content, err := yaml.YAMLToJSON([]byte("{apiVersion: app.example.com/v1, kind: " + kind + ", " + strings.ReplaceAll(spec, "\n", ", ") + "}"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := object.UnmarshalJSON(content); err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(yaml.YAMLToJSON([]byte("{apiVersion: app.example.com/v1, kind: " + kind + ", " + strings.ReplaceAll(spec, "\n", ", ") + "}")))(t)
+			must.Do(t, object.UnmarshalJSON(content))
 			object.SetName("a")
 			object.SetNamespace("default")
 			options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 )
 
 // gateway is a document; more is appended to its spec.
@@ -30,10 +31,7 @@ func configMap(i int) string {
 
 func countConfigMaps(t *testing.T, namespace string) int {
 	t.Helper()
-	list, err := clients.Core.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "site=test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(clients.Core.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "site=test"}))(t)
 	return len(list.Items)
 }
 
@@ -103,10 +101,7 @@ func TestLaterDocumentsAreChecked(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	namespace := newNamespace(t, "conflicts")
 	clitest.Run(t, gateway("a", "  replicas: 2\n"), "apply", "-n", namespace, "-f", "-").Want(t, 0)
-	_, err := clients.Gateways.AppV1().Gateways(namespace).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{FieldManager: "autoscaler"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(clients.Gateways.AppV1().Gateways(namespace).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{FieldManager: "autoscaler"}))(t)
 	file := configMap(1) + gateway("a", "  replicas: 3\n")
 	clitest.Run(t, file, "apply", "-n", namespace, "-f", "-").Want(t, 1, `Gateway conflicts/a: Apply failed with 1 conflict: conflict with "autoscaler" using app.example.com/v1: .spec.replicas: `+
 		"leave these fields out, or use --force-conflicts", "nothing was applied: 1 of 2 objects are invalid")
@@ -132,9 +127,7 @@ func TestSharedFields(t *testing.T) {
 		_, err = clients.Gateways.AppV1().Gateways(namespace).Patch(t.Context(), "a", types.ApplyPatchType, object, metav1.PatchOptions{FieldManager: manager})
 		return err
 	}
-	if err := apply("kubectl"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, apply("kubectl"))
 	if err := apply("another"); !apierrors.IsConflict(err) {
 		t.Fatalf("the API server reports no conflict any more: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/internal/source/gatewayapi"
 )
@@ -192,10 +193,7 @@ spec:
 	own.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "gateway.networking.k8s.io/v1", Kind: "Gateway", Name: "edge", UID: types.UID("edge"), Controller: new(true),
 	}}
-	own, err := clients.Gateways.AppV1().Gateways(namespace).Update(t.Context(), own, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	own = must.Get(clients.Gateways.AppV1().Gateways(namespace).Update(t.Context(), own, metav1.UpdateOptions{}))(t)
 	attach(t, own, namespace, "backendtlspolicies", "httproutes", "routefilters")
 	clitest.Run(t, "", in("list")...).Want(t, 0, "edge   HTTP:80     1 ")
 	clitest.Run(t, "", in("explain", "edge", "http://shop.example.com:8080/api")...).Want(t, 0,
@@ -252,14 +250,8 @@ metadata: {name: users}
 spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
 `, in("apply", "-f", "-")...).Want(t, 0)
 	attach(t, get(t, namespace, "shop"), namespace, "httproutes", "routefilters")
-	routes, err := versioned.NewForConfig(clients.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web, err := routes.GatewayV1().HTTPRoutes(namespace).Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := must.Get(versioned.NewForConfig(clients.Config))(t)
+	web := must.Get(routes.GatewayV1().HTTPRoutes(namespace).Get(t.Context(), "web", metav1.GetOptions{}))(t)
 	const missing, unusable = "rules[0].backendRefs[0]: there is no Service reported/none: create it or change the reference", "rules[0]: Secret reported/users does not exist"
 	web.Status.Parents = []gatewayv1.RouteParentStatus{{
 		ParentRef: web.Spec.ParentRefs[0], ControllerName: gatewayapi.ControllerName, Conditions: []metav1.Condition{{
@@ -267,9 +259,7 @@ spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
 			LastTransitionTime: metav1.Now(), Message: missing + "; " + unusable,
 		}},
 	}}
-	if _, err := routes.GatewayV1().HTTPRoutes(namespace).UpdateStatus(t.Context(), web, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(routes.GatewayV1().HTTPRoutes(namespace).UpdateStatus(t.Context(), web, metav1.UpdateOptions{}))(t)
 	const about = "wrong    Gateway reported/shop: HTTPRoute reported/web: "
 	result := clitest.Run(t, "", in("check")...)
 	if result.Want(t, 3, about+missing+"\n", about+unusable+"\n"); strings.Count(result.Out, "HTTPRoute reported/web") != 2 {
@@ -310,20 +300,12 @@ spec: {gatewayClassName: ours, listeners: [{name: https, port: 443, protocol: HT
 	for _, command := range commands {
 		clitest.Run(t, "", command...).Want(t, 1, "Gateway unserved/edge of the Gateway API has no proxies: see its conditions")
 	}
-	routes, err := versioned.NewForConfig(clients.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	edge, err := routes.GatewayV1().Gateways(namespace).Get(t.Context(), "edge", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := must.Get(versioned.NewForConfig(clients.Config))(t)
+	edge := must.Get(routes.GatewayV1().Gateways(namespace).Get(t.Context(), "edge", metav1.GetOptions{}))(t)
 	edge.Status.Listeners = []gatewayv1.ListenerStatus{{Name: "https", SupportedKinds: []gatewayv1.RouteGroupKind{}, Conditions: []metav1.Condition{{
 		Type: "Programmed", Status: metav1.ConditionFalse, Reason: "Invalid", LastTransitionTime: metav1.Now(), Message: "there is no Secret unserved/none",
 	}}}}
-	if _, err := routes.GatewayV1().Gateways(namespace).UpdateStatus(t.Context(), edge, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(routes.GatewayV1().Gateways(namespace).UpdateStatus(t.Context(), edge, metav1.UpdateOptions{}))(t)
 	for _, command := range commands {
 		clitest.Run(t, "", command...).Want(t, 1,
 			"Gateway unserved/edge of the Gateway API has no proxies: listener https is not served: there is no Secret unserved/none\n")

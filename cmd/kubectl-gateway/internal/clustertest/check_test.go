@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 	"gateway/internal/operator/status"
 )
 
@@ -29,10 +30,7 @@ func TestCheck(t *testing.T) {
 	newOperator(t)
 	clitest.Run(t, "", check...).Want(t, 0, "ok       operator gateway-system/gateway-operator: 2 of 2 replicas are ready\n")
 
-	shop, err := os.ReadFile(filepath.Join(clitest.Root, "artifacts/examples/shop.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shop := must.Get(os.ReadFile(filepath.Join(clitest.Root, "artifacts/examples/shop.yaml")))(t)
 	clitest.Run(t, string(shop), "apply", "-f", "-").Want(t, 0)
 	t.Cleanup(func() {
 		_ = clients.Gateways.AppV1().Gateways("shop").Delete(context.Background(), "shop", metav1.DeleteOptions{}) // for other tests
@@ -43,9 +41,7 @@ func TestCheck(t *testing.T) {
 	computed := status.Compute(live, status.Observed{Backends: map[string]*corev1.Service{"echo-v1": {Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}}}, time.Now())
 	written := programmed(live, "")
 	written.Conditions, written.Routes = append(written.Conditions, computed.Conditions[1]), computed.Routes
-	if err := setStatus(t.Context(), live, written); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, setStatus(t.Context(), live, written))
 	result := clitest.Run(t, "", "check", "-n", "shop")
 	result.Want(t, 3, " checks failed\n")
 	expectDocumented(t, result.Out+result.Err)
@@ -59,23 +55,15 @@ func newOperator(t *testing.T) {
 	clitest.Run(t, "", "apply", "-f", file).Want(t, 0)
 	deployments := clients.Core.AppsV1().Deployments("gateway-system")
 	t.Cleanup(func() { _ = deployments.Delete(context.Background(), "gateway-operator", metav1.DeleteOptions{}) }) // for other tests
-	live, err := deployments.Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	live := must.Get(deployments.Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
 	live.Status = k8sappsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: 2}
-	if _, err := deployments.UpdateStatus(t.Context(), live, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(deployments.UpdateStatus(t.Context(), live, metav1.UpdateOptions{}))(t)
 }
 
 // expectDocumented compares an output with that in the reference, but for the version of Kubernetes.
 func expectDocumented(t *testing.T, got string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(clitest.Root, "docs/reference/kubectl-gateway.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(clitest.Root, "docs/reference/kubectl-gateway.md")))(t)
 	version := regexp.MustCompile(`Kubernetes v[\d.]+`)
 	got = version.ReplaceAllString(got, "Kubernetes VERSION")
 	if !strings.Contains(version.ReplaceAllString(string(page), "Kubernetes VERSION"), "\n$ kubectl gateway check -n shop\n"+got+"```\n") {
@@ -104,12 +92,8 @@ func allow(t *testing.T, namespace string, rules ...rbacv1.PolicyRule) {
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "somebody"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"}},
 	}
-	if _, err := clients.Core.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := clients.Core.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(clients.Core.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}))(t)
+	must.Get(clients.Core.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}))(t)
 }
 
 // eventually waits until a command of somebody does what a Role allows: the authorizer reads Roles from a cache.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 	"gateway/internal/testtier"
 )
 
@@ -41,15 +42,10 @@ func TestConvertedIsAdmitted(t *testing.T) {
 // admit creates objects in the namespace default, without keeping them.
 func admit(t *testing.T, documents string) {
 	t.Helper()
-	client, err := dynamic.NewForConfig(clients.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(dynamic.NewForConfig(clients.Config))(t)
 	for document := range strings.SplitSeq(documents, "\n---\n") {
 		object := &unstructured.Unstructured{}
-		if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.UnmarshalStrict([]byte(document), &object.Object))
 		object.SetNamespace(metav1.NamespaceDefault)
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 		resource.Resource = strings.Replace(resource.Resource, "gatewaies", "gateways", 1)
@@ -69,10 +65,7 @@ func admit(t *testing.T, documents string) {
 // textOf returns the spec of an object.
 func textOf(t *testing.T, object *unstructured.Unstructured) string {
 	t.Helper()
-	text, err := json.Marshal(object.Object["spec"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(object.Object["spec"]))(t)
 	return string(text)
 }
 
@@ -138,15 +131,12 @@ func ingress(t *testing.T, name, host, path, service string, annotations map[str
 	for _, pathType := range []string{"Exact", "Prefix", "ImplementationSpecific"} {
 		paths = append(paths, object{"path": path, "pathType": pathType, "backend": backend})
 	}
-	content, err := json.Marshal(object{
+	content := must.Get(json.Marshal(object{
 		"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": object{"name": name, "annotations": prefixed},
 		"spec": object{
 			"tls":   []object{{"hosts": []string{service}, "secretName": service}},
 			"rules": []object{{"host": host, "http": object{"paths": paths}}},
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return string(content) + "\n---\n"
 }

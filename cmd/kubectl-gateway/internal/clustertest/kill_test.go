@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 )
 
@@ -102,10 +103,7 @@ func newGate(t *testing.T, answers bool) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(config.Host))(t)
 	g := &gate{reached: make(chan struct{}), opens: make(chan bool, 1)}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	if proxy.Transport, err = rest.TransportFor(config); err != nil { // as the administrator
@@ -134,9 +132,7 @@ func newGate(t *testing.T, answers bool) *gate {
 	file.Contexts["gate"] = &clientcmdapi.Context{Cluster: "gate"}
 	file.CurrentContext = "gate"
 	g.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*file, g.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, clientcmd.WriteToFile(*file, g.kubeconfig))
 	return g
 }
 
@@ -152,9 +148,7 @@ func (g *gate) apply(t *testing.T, signal syscall.Signal, program string, args .
 	command := exec.CommandContext(t.Context(), program, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+g.kubeconfig)
 	command.Stdout, command.Stderr = &out, &errOut
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	select {
 	case <-g.reached:
 	case <-time.After(time.Minute):

@@ -23,6 +23,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	clientset "gateway/generated/app/clientset/versioned"
+	"gateway/internal/must"
 )
 
 var (
@@ -96,20 +97,14 @@ func gatewayAPI() (string, error) {
 // newNamespace makes a namespace for the test.
 func newNamespace(t *testing.T, name string) string {
 	t.Helper()
-	_, err := clients.Core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(clients.Core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 	return name
 }
 
 // get returns a Gateway.
 func get(t *testing.T, namespace, name string) *appv1.Gateway {
 	t.Helper()
-	gateway, err := clients.Gateways.AppV1().Gateways(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gateway := must.Get(clients.Gateways.AppV1().Gateways(namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	return gateway
 }
 

@@ -8,6 +8,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/must"
 )
 
 // TestList shows all Gateways, and some.
@@ -22,9 +23,7 @@ func TestList(t *testing.T) {
 		if name == "bad" {
 			status.Addresses = nil
 		}
-		if err := setStatus(t.Context(), live, status); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, setStatus(t.Context(), live, status))
 	}
 	in := func(args ...string) []string { return append(args, "-n", namespace) }
 	for _, test := range []struct {
@@ -87,9 +86,7 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	clitest.Run(t, "", in("explain", "a", "http://x/a")...).Want(t, 0, "75% to Service s port 80, ready: 10.0.0.1:8080",
 		"25% to Service none port 80, answered with 500: Service live/none does not exist: create it or change the route", "warning: live/a: not every proxy runs generation 1 yet")
 	live := get(t, namespace, "a")
-	if err := setStatus(t.Context(), live, programmed(live, "")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, setStatus(t.Context(), live, programmed(live, "")))
 	const warning = "warning: live/a: route \"r\": Service live/none does not exist: create it or change the route\n"
 	if result := clitest.Run(t, "", in("explain", "a", "http://x/a")...); result.Err != warning {
 		t.Errorf("it warns: %s", result.Err)

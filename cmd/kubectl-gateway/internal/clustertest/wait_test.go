@@ -8,6 +8,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -62,16 +63,12 @@ func TestWaitForRoute(t *testing.T) {
 		_, err = clients.Routes.GatewayV1().HTTPRoutes(namespace).UpdateStatus(t.Context(), live, metav1.UpdateOptions{})
 		return err
 	}
-	if err := setProgrammed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, setProgrammed())
 	wait := []string{"wait", "-n", namespace, "--timeout=1s"}
 	clitest.Run(t, "", append(wait, "httproute/r")...).Want(t, 0, "httproute.gateway.networking.k8s.io/r programmed\n")
 	clitest.Run(t, route(2), apply...).Want(t, 3, "HTTPRoute wait-route/r is not programmed after 1s: the operator has not looked at generation 2 yet")
 	clitest.Run(t, "", append(wait, "httproutes", "--all")...).Want(t, 3, "the operator has not looked at generation 2 yet")
-	if err := setProgrammed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, setProgrammed())
 	clitest.Run(t, route(2), apply...).Want(t, 0, "httproute.gateway.networking.k8s.io/r unchanged\nhttproute.gateway.networking.k8s.io/r programmed\n")
 	clitest.Run(t, "", append(wait, "httproute/x")...).Want(t, 1, `"x" not found`)
 	clitest.Run(t, configMap(1), "apply", "-n", namespace, "-f", "-").Want(t, 0)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 )
 
 // fixtures are what the conversion is tested with.
@@ -22,10 +23,7 @@ func TestConvertedIsAccepted(t *testing.T) {
 	for _, output := range outputs {
 		t.Run(filepath.Base(output), func(t *testing.T) {
 			t.Parallel()
-			notes, err := os.ReadFile(strings.Replace(output, ".out.yaml", ".notes.txt", 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			notes := must.Get(os.ReadFile(strings.Replace(output, ".out.yaml", ".notes.txt", 1)))(t)
 			result := clitest.Run(t, "", "render", "--check", "-f", output)
 			for line := range strings.Lines(result.Out + result.Err) {
 				// A part that has no effect is in the notes too. Cookies of all origins are ingress-nginx's default. What the

@@ -10,6 +10,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 )
 
 const apiObjects = `apiVersion: gateway.networking.k8s.io/v1
@@ -180,10 +181,7 @@ func TestBackendPolicyExample(t *testing.T) {
 	files := []string{"-f", file, "-f", "../../../../artifacts/examples/shop.yaml"}
 	clitest.Run(t, "", append([]string{"render", "-n", "shop", "checked", "--check"}, files...)...).Want(t, 0)
 	clitest.Run(t, "", append([]string{"render", "-n", "shop", "checked"}, files...)...).Want(t, 0, "balance roundrobin", "http-check send", "/healthz")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(file))(t)
 	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(string(content), "RoundRobin", "Header", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "http://shop.example.com/").Want(t, 1,
 		"BackendPolicy default/echo-v1: spec.", "header is required for algorithm Header")
@@ -325,10 +323,7 @@ spec:
 // that sends everything else to HTTPS.
 func TestChallenges(t *testing.T) {
 	read := func(page, part string) string {
-		content, err := os.ReadFile(filepath.Join(clitest.Root, page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(filepath.Join(clitest.Root, page)))(t)
 		return strings.TrimSuffix(regexp.MustCompile(part).FindString(string(content)), "```")
 	}
 	for _, test := range []struct{ gateway, namespace, parent string }{
@@ -386,10 +381,7 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 
 // TestStrayRoutes: a route that names no Gateway of the files is named. One with another parent is not.
 func TestStrayRoutes(t *testing.T) {
-	content, err := os.ReadFile("../../../../artifacts/gateway-api/maintenance.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("../../../../artifacts/gateway-api/maintenance.yaml"))(t)
 	example := string(content)
 	const parents = "parentRefs: [{name: closed}]"
 	const warning = ":31: HTTPRoute default/closed has no effect: spec.parentRefs[0]: "

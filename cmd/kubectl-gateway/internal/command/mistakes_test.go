@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 )
 
 var updateMistakes = flag.Bool("update-mistakes", false, "write what is said about mistakes instead of comparing with it")
@@ -17,10 +18,7 @@ var updateMistakes = flag.Bool("update-mistakes", false, "write what is said abo
 func TestMistakes(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	const table = "testdata/mistakes.txt"
-	content, err := os.ReadFile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(table))(t)
 	var written strings.Builder
 	for part := range strings.SplitSeq(strings.TrimPrefix(string(content), "=== "), "\n=== ") {
 		mistake, _, _ := strings.Cut(part, "\nexit ")
@@ -39,9 +37,7 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 	if *updateMistakes {
-		if err := os.WriteFile(table, []byte(strings.TrimSuffix(written.String(), "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(table, []byte(strings.TrimSuffix(written.String(), "\n")), 0o600))
 	}
 }
 
@@ -49,10 +45,7 @@ func TestMistakes(t *testing.T) {
 // +.
 func mistaken(t *testing.T, base, edits string) string {
 	t.Helper()
-	content, err := os.ReadFile("testdata/mistakes-" + base + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("testdata/mistakes-" + base + ".yaml"))(t)
 	file := string(content)
 	for edit := range strings.SplitSeq(strings.TrimSuffix(edits, "\n."), "\n.\n") {
 		var old, replacement []string

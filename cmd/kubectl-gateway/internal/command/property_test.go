@@ -22,6 +22,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 	source "gateway/internal/source/appv1"
@@ -57,10 +58,7 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		addRanges(g, &gateway.Spec)
 		gateway.APIVersion, gateway.Kind, gateway.Name = "app.example.com/v1", "Gateway", "random"
 		gateway.Namespace = g.Namespace
-		content, err := yaml.Marshal(gateway)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(yaml.Marshal(gateway))(t)
 		file := clitest.WriteFile(t, "gateway.yaml", string(content))
 		table, _ := routing.Compile(source.Translate(gateway), filters.Problem)
 		haproxyPaths := haproxytest.NewPaths(t)
@@ -87,15 +85,10 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 // admissible returns a spec without what the generator has beside what the API server admits.
 func admissible(t *testing.T, spec appv1.GatewaySpec) appv1.GatewaySpec {
 	t.Helper()
-	content, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(json.Marshal(spec))(t)
 	content = []byte(strings.NewReplacer("x_y", "xy", "two words", "two%20words").Replace(string(content)))
 	var admitted appv1.GatewaySpec
-	if err := json.Unmarshal(content, &admitted); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(content, &admitted))
 	return admitted
 }
 
@@ -221,15 +214,10 @@ func compare(t *testing.T, file string, r routingtest.Request, answer *http.Resp
 // send sends a request and returns the answer to it, without its body.
 func send(t *testing.T, r routingtest.Request) *http.Response {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", r.Port), 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", r.Port), 5*time.Second))(t)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := io.WriteString(conn, r.Bytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, r.Bytes))(t)
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatalf("%q: %v", r.Bytes, err)

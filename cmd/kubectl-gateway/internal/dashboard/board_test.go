@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gateway/cmd/kubectl-gateway/internal/check"
+	"gateway/internal/must"
 )
 
 // serve serves a board as the command does.
@@ -33,20 +34,12 @@ type reply struct {
 // ask returns what a server answers to a request.
 func ask(t *testing.T, server *httptest.Server, method, host, path string) reply {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, server.URL+path, nil))(t)
 	request.Host = host
 	response, err := server.Client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close() //nolint:errcheck // all was read
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(t)
 	return reply{response.StatusCode, response.Header, string(body)}
 }
 

@@ -20,6 +20,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/cmd/kubectl-gateway/internal/command"
+	"gateway/internal/must"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
 )
@@ -89,19 +90,11 @@ func TestDashboard(t *testing.T) {
 	if url == nil {
 		t.Fatalf("it says %q (%v)", line, err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url[1], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url[1], nil))(t)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer response.Body.Close() //nolint:errcheck // all was read
-	page, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(io.ReadAll(response.Body))(t)
 	for _, want := range []string{", namespace shop</p>", "no operator has looked at it", `good<td class="n">–<td class="n">–<td class="n">42<td class="n">1/1`, "nobody listens", "it is Pending", "shop_cart_80", "team/api<td>HTTPRoute<td>*<td>True"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %q:\n%s", want, page)

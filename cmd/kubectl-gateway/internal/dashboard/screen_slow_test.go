@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 var update = flag.Bool("update", false, "take the picture of the documentation")
@@ -86,10 +88,7 @@ func TestPageInBrowser(t *testing.T) {
 func TestPicture(t *testing.T) {
 	const picture = "../../../../docs/images/dashboard.png"
 	if *update {
-		path, err := filepath.Abs(picture)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must.Get(filepath.Abs(picture))(t)
 		chromium(t, newSampleBoard(t).URL, "--screenshot="+path, "--window-size=1200,1060", "--hide-scrollbars", "--virtual-time-budget=1000")
 	}
 	info, err := os.Stat(picture)

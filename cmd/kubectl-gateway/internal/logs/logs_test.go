@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"gateway/internal/must"
 )
 
 const (
@@ -29,9 +31,7 @@ func printed(t *testing.T, asJSON bool, lines ...string) string {
 	var b strings.Builder
 	p := &printer{out: &b, prefix: prefix, json: asJSON}
 	for _, text := range lines {
-		if err := p.print(parse(prefix+"x-1", text, time.Time{})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.print(parse(prefix+"x-1", text, time.Time{})))
 	}
 	return b.String()
 }
@@ -69,10 +69,7 @@ func TestFilter(t *testing.T) {
 		{nil, nil, []string{"405-599"}, nil, false, false},
 		{nil, nil, nil, []string{"RateLimit"}, false, false},
 	} {
-		statuses, err := parseStatuses(test.statuses)
-		if err != nil {
-			t.Fatal(err)
-		}
+		statuses := must.Get(parseStatuses(test.statuses))(t)
 		f := filter{routes: test.routes, hosts: test.hosts, filters: test.filters, statuses: statuses}
 		if r, a := f.shows(parse("p", accessLine, time.Time{})), f.shows(parse("p", alert, time.Time{})); r != test.request || a != test.alert {
 			t.Errorf("%+v shows the request: %v, the alert: %v", test, r, a)

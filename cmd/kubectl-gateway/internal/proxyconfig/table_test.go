@@ -11,6 +11,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/proxyconfig"
 )
 
@@ -71,9 +72,7 @@ behind   60m   2            load-2          listener ports changed
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(test.table(answers, now), &out); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(test.table(answers, now), &out))
 			if got := "\n" + regexp.MustCompile(` +\n`).ReplaceAllString(out.String(), "\n"); got != test.want {
 				t.Errorf("got%s\nwant%s", got, test.want)
 			}

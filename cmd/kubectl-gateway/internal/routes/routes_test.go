@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 )
 
 // objects are lists of the API server, by path.
@@ -135,10 +136,7 @@ func TestRoutes(t *testing.T) {
 	if result.Want(t, 0); strings.Join(rows(result), "\n") != strings.Join(want, "\n") || result.Err != "" {
 		t.Errorf("got\n%s%s", strings.Join(rows(result), "\n"), result.Err)
 	}
-	page, err := os.ReadFile(filepath.Join(clitest.Root, "docs/reference/kubectl-gateway.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(clitest.Root, "docs/reference/kubectl-gateway.md")))(t)
 	_, shown, _ := strings.Cut(string(page), "$ kubectl gateway routes -n team\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	for _, row := range lines(shown) {

@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // TestNew: who trusts the certificate connects to its names, and the key is its key.
@@ -13,10 +15,7 @@ func TestNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(tls.X509KeyPair(certificate, key))(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
 	for name, valid := range map[string]bool{"a.example.com": true, "x.b.example.com": true, "127.0.0.1": true, "c.example.com": false} {

@@ -22,6 +22,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/model"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 )
 
@@ -86,9 +87,7 @@ func asObjects(t *testing.T, path string) string {
 	var all []string
 	for text := range strings.SplitSeq("\n"+string(content), "\n---") {
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), &object.Object))
 		if object.Object == nil {
 			continue
 		}
@@ -104,10 +103,7 @@ func asObjects(t *testing.T, path string) string {
 		}
 		object.SetAPIVersion(version)
 		delete(object.Object, "status")
-		content, err := object.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(object.MarshalJSON())(t)
 		if isAdmitted(t, content) {
 			all = append(all, string(content))
 		}
@@ -125,9 +121,7 @@ var versions = map[string]string{
 func isAdmitted(t *testing.T, content []byte) bool {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(content); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, object.UnmarshalJSON(content))
 	var refusal *admission.Refusal
 	return !admission.Knows(object.GroupVersionKind().GroupKind()) || !errors.As(admission.Admit(object), &refusal)
 }
@@ -143,12 +137,9 @@ func complete(t *testing.T, site *cli.Site) string {
 	}
 	all := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: unused}}"}
 	add := func(kind, field, name string) {
-		content, err := json.Marshal(map[string]any{
+		content := must.Get(json.Marshal(map[string]any{
 			"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": site.Gateway.Namespace}, field: data,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		all = append(all, string(content))
 	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
@@ -160,13 +151,10 @@ func complete(t *testing.T, site *cli.Site) string {
 	})
 	for _, name := range cli.TrustBundles(table) {
 		bundle, _ := model.TrustBundleOf(name)
-		content, err := json.Marshal(map[string]any{
+		content := must.Get(json.Marshal(map[string]any{
 			"apiVersion": "certificates.k8s.io/v1", "kind": "ClusterTrustBundle", "metadata": map[string]any{"name": bundle},
 			"spec": map[string]any{"trustBundle": data["ca.crt"]},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		all = append(all, string(content))
 	}
 	for _, name := range slices.Concat(cli.AuthorityNames(table), cli.KeySetNames(table), cli.RuleSetNames(table)) {
@@ -188,10 +176,7 @@ func refused(t *testing.T, path, file string, err error) {
 func compare(t *testing.T, file string, site *cli.Site) {
 	t.Helper()
 	files := []string{complete(t, site), file} // what the file has counts
-	tried, err := try.Start(t.Context(), newOptions(site.Gateway.Namespace), files, site.Gateway.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tried := must.Get(try.Start(t.Context(), newOptions(site.Gateway.Namespace), files, site.Gateway.Name))(t)
 	defer tried.Stop()
 	code := 0
 	if len(tried.Problems) > 0 || tried.HasWarnings {
@@ -201,10 +186,7 @@ func compare(t *testing.T, file string, site *cli.Site) {
 	clitest.Run(t, "", append([]string{"render", "--check"}, about...)...).Want(t, code, tried.Problems...)
 	for _, request := range requests(tried.Table) {
 		method, address, _ := strings.Cut(request, " ")
-		got, err := tried.Send(t.Context(), method, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(tried.Send(t.Context(), method, address))(t)
 		explained := clitest.Run(t, "", slices.Concat([]string{"explain", "-o", "json", "--client-address", "127.0.0.1", "-X", method}, about, []string{address})...)
 		var e explain.Explanation
 		if err := json.Unmarshal([]byte(explained.Out), &e); err != nil {

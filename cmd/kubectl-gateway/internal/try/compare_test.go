@@ -8,16 +8,14 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/cmd/kubectl-gateway/internal/try"
+	"gateway/internal/must"
 )
 
 // TestCompare: a Gateway answers as it does itself, and not as a server that knows no routes.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "80", "443"))
-	tried, err := try.Start(t.Context(), newOptions("default"), []string{file}, "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tried := must.Get(try.Start(t.Context(), newOptions("default"), []string{file}, "shop"))(t)
 	defer tried.Stop()
 	proxy := fmt.Sprintf("127.0.0.1:%d", tried.Ports[80])
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

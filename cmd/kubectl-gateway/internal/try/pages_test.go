@@ -20,6 +20,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/cmd/kubectl-gateway/internal/try"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 )
 
 // block is YAML of a page, with the requests of the tables below it.
@@ -80,7 +81,7 @@ func TestPages(t *testing.T) {
 func userPages(t *testing.T) []string {
 	t.Helper()
 	all := []string{filepath.Join(clitest.Root, "README.md"), filepath.Join(clitest.Root, "README.zh-CN.md")}
-	err := filepath.WalkDir(filepath.Join(clitest.Root, "docs"), func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(filepath.Join(clitest.Root, "docs"), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && entry.Name() == "maintainers" {
 			return fs.SkipDir
 		}
@@ -88,10 +89,7 @@ func userPages(t *testing.T) []string {
 			all = append(all, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -134,10 +132,7 @@ func (b *block) send(t *testing.T) int {
 		return 0
 	}
 	options := newOptions("default")
-	tried, err := try.Start(t.Context(), options, []string{b.file}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tried := must.Get(try.Start(t.Context(), options, []string{b.file}, ""))(t)
 	defer tried.Stop()
 	for _, request := range b.requests {
 		got := request.send(t, tried.Ports)
@@ -182,10 +177,7 @@ func (r *shownRequest) send(t *testing.T, ports map[int32]int32) string {
 		return err.Error()
 	}
 	defer answer.Body.Close() //nolint:errcheck // it has been read
-	text, err := httputil.DumpResponse(answer, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(httputil.DumpResponse(answer, true))(t)
 	return string(text)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 )
 
@@ -35,15 +36,10 @@ func TestTraces(t *testing.T) {
 	out.expect(t, "Ctrl-C ends it")
 	const trace, client = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for _, flags := range []string{"00", "01"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+plain+"/cart?secret", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+plain+"/cart?secret", http.NoBody))(t)
 		request.Header.Set("Traceparent", "00-"+trace+"-"+client+"-"+flags)
 		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = answer.Body.Close()
 	}
 	// Kind 2 is SERVER, and 3 is CLIENT.
@@ -77,14 +73,9 @@ type collected struct {
 func startCollector(t *testing.T, collector, backend string) *collected {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), testbuild.Program(t, "hack/collector"), collector, backend)
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := must.Get(command.StdoutPipe())(t)
 	command.Env, command.Stderr = append(os.Environ(), "OTEL_SERVICE_NAME=backend"), t.Output()
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	t.Cleanup(func() { _ = command.Wait() }) // the context ends it
 	c := &collected{lines: bufio.NewScanner(output)}
 	c.lines.Buffer(nil, 1<<20)

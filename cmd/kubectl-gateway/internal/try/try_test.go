@@ -25,6 +25,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/command"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 )
 
 // within bounds what is waited for, on a machine that is busy.
@@ -176,9 +177,7 @@ func TestFollow(t *testing.T) {
 	file := filepath.Join(dir, "shop.yaml")
 	save := func(content string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(ports(content, plain, secure)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(ports(content, plain, secure)), 0o600))
 	}
 	save(shop)
 	out := start(t, "try", "-f", dir)
@@ -238,9 +237,7 @@ func TestProxyHeaders(t *testing.T) {
 	save := func(settings string) {
 		t.Helper()
 		content := strings.ReplaceAll(ports(shop, plain, "0"), "    - {name: https", "#") + "  backends: [{name: cart, port: 80, " + settings + "}]\n"
-		if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(content), 0o600))
 	}
 	save("proxyProtocol: V1")
 	out := start(t, "try", "-f", dir)
@@ -268,20 +265,13 @@ func TestRenewal(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	save := func(pair certtest.Pair) {
 		t.Helper()
-		content, err := json.Marshal(map[string]any{
+		content := must.Get(json.Marshal(map[string]any{
 			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "shop"},
 			"stringData": map[string]any{"tls.crt": string(pair.Certificate), "tls.key": string(pair.Key)},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "secret.json"), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
+		must.Do(t, os.WriteFile(filepath.Join(dir, "secret.json"), content, 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(ports(shop, plain, secure)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(ports(shop, plain, secure)), 0o600))
 	first, second := authority.Issue(t, []string{"shop.example.com"}), authority.Issue(t, []string{"shop.example.com"})
 	save(first)
 	out := start(t, "try", "-f", dir)
@@ -303,13 +293,10 @@ func TestWrongKey(t *testing.T) {
 	plain, secure := freePort(t), freePort(t)
 	authority := certtest.NewAuthority(t)
 	one, other := authority.Issue(t, []string{"shop.example.com"}), authority.Issue(t, nil)
-	content, err := json.Marshal(map[string]any{
+	content := must.Get(json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "shop"},
 		"stringData": map[string]any{"tls.crt": string(one.Certificate), "tls.key": string(other.Key)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	file := clitest.WriteFile(t, "shop.yaml", ports(shop, plain, secure)+"---\n"+string(content))
 	const wrong = "Secret default/shop: tls.key is not the key of its certificate"
 	clitest.Run(t, "", "render", "-f", file, "--check").Want(t, cli.ExitNo, wrong)
@@ -399,15 +386,10 @@ func freePort(t *testing.T) string {
 
 func get(t *testing.T, url, host, want string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	request.Host, request.Close = host, true // the worker before a reload may answer on a connection that it has
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer answer.Body.Close() //nolint:errcheck // it is read
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || !strings.Contains(string(body), want) {
