@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"gateway/internal/certtest"
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/must"
 	"gateway/internal/passwords"
-	"gateway/internal/routing"
 )
 
 const keysWorld = `
@@ -80,7 +78,7 @@ func startKeys(t *testing.T) *passworded {
 	pairs := t.TempDir()
 	g.gateway = startGatewayWith(t, rendertest.Parse(t, keysWorld), func(in *render.Input) {
 		in.Paths.CertificateDir = pairs
-		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(g.web, nil), nil)}}
+		serveAll(t, in, handlers{"web": record(g.web, nil)})
 	})
 	g.keeper = &keeper.Keeper{
 		Secrets: g.secrets.Dir, Pairs: pairs, Certificates: t.TempDir(), Users: passwords.NewChecker(), HAProxy: runtime.NewWorker(g.WorkerSocket),
@@ -235,7 +233,7 @@ func startedWith(t *testing.T, before *passworded) chan string {
 	g := &passworded{t: t, web: make(chan string, 10)}
 	g.gateway = startGatewayWith(t, rendertest.Parse(t, keysWorld), func(in *render.Input) {
 		in.Paths.CertificateDir = before.keeper.Pairs
-		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(g.web, nil), nil)}}
+		serveAll(t, in, handlers{"web": record(g.web, nil)})
 	})
 	g.expect(200, "/a", "X-API-Key: "+shopKey+"\r\n")
 	return g.web

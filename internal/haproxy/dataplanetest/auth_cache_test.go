@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
@@ -73,9 +72,7 @@ func startAuthCache(t *testing.T, handler http.HandlerFunc) *authorized {
 			a.asked <- r.RequestURI
 			handler(w, r)
 		}
-		for name, handler := range map[string]http.HandlerFunc{"web": record(a.web, nil), "auth": counted} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
+		serveAll(t, in, handlers{"web": record(a.web, nil), "auth": counted})
 	})
 	return a
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/must"
@@ -66,9 +65,7 @@ backends:
 				rule.ExternalAuth.Path, rule.ExternalAuth.MaxBody = "", 4
 			}
 		})
-		for name, handler := range map[string]http.HandlerFunc{"web": record(a.web, nil), "auth": record(a.asked, answers)} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
+		serveAll(t, in, handlers{"web": record(a.web, nil), "auth": record(a.asked, answers)})
 	})
 	return a
 }

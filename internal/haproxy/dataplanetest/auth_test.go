@@ -15,7 +15,6 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
-	"gateway/internal/routing"
 )
 
 const authWorld = `
@@ -67,11 +66,7 @@ type authorized struct {
 func startAuth(t *testing.T, handler http.HandlerFunc) *authorized {
 	t.Helper()
 	a := &authorized{web: make(chan string, 10_000), asked: make(chan string, 10_000)}
-	a.gateway = startGatewayWith(t, rendertest.Parse(t, authWorld), func(in *render.Input) {
-		for name, handler := range map[string]http.HandlerFunc{"web": record(a.web, nil), "auth": record(a.asked, handler)} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
-	})
+	a.gateway = startServing(t, rendertest.Parse(t, authWorld), handlers{"web": record(a.web, nil), "auth": record(a.asked, handler)})
 	return a
 }
 

@@ -9,11 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/must"
-	"gateway/internal/routing"
 )
 
 const bandwidthWorld = `
@@ -52,9 +49,7 @@ func startLimited(t *testing.T) (*gateway, chan string) {
 			_, _ = io.WriteString(w, strings.Repeat("a", n))
 		}
 	}
-	return startGatewayWith(t, rendertest.Parse(t, bandwidthWorld), func(in *render.Input) {
-		in.Backends[routing.Backend{Service: "app", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, app, nil)}}
-	}), began
+	return startServing(t, rendertest.Parse(t, bandwidthWorld), handlers{"app": app}), began
 }
 
 // TestBandwidthLimit: while a limited request is on its way, others come to their end that began later. It would take a

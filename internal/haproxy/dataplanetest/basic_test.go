@@ -15,13 +15,11 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"gateway/internal/certtest"
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/keeper"
 	"gateway/internal/must"
 	"gateway/internal/passwords"
-	"gateway/internal/routing"
 	"gateway/internal/unixsocket"
 )
 
@@ -113,9 +111,7 @@ func startBasic(t *testing.T) *passworded {
 				w.WriteHeader(http.StatusForbidden)
 			}
 		})}
-		for name, handler := range services {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
+		serveAll(t, in, services)
 	})
 	g.put([]byte("alice:" + hashOf(t, "secret") + "\nbob:$6$abcdefgh$ltjgWl6579NluT/Vi1nwEvcil.G5Nbc4NiXZaNGStk8PSwGfQv72N2CKPPrVACtLtip/cZ/1GM/O6IND4WQhG.\n"))
 	g.start()

@@ -7,11 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/must"
-	"gateway/internal/routing"
 )
 
 const compressionWorld = `
@@ -48,9 +45,7 @@ func TestCompression(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, strings.Repeat("a", len(r.URL.Query().Get("body"))))
 	}
-	g := startGatewayWith(t, rendertest.Parse(t, compressionWorld), func(in *render.Input) {
-		in.Backends[routing.Backend{Service: "b", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, answer, nil)}}
-	})
+	g := startServing(t, rendertest.Parse(t, compressionWorld), handlers{"b": answer})
 	long := "&body=" + strings.Repeat("b", 1000)
 	c := newClient(t, g.ports[80])
 	for name, test := range map[string]struct {

@@ -106,9 +106,7 @@ func startErrorPages(t *testing.T, pages map[int32]model.ErrorPage) (*gateway, *
 		for _, name := range []string{"first", "second"} {
 			writeSecret(t, in.Paths, name, ca.Issue(t, []string{name + ".example"}))
 		}
-		for name, handler := range services {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
+		serveAll(t, in, services)
 	})
 	return g, ca
 }

@@ -15,6 +15,7 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/must"
+	"gateway/internal/routing"
 )
 
 // gateway is a running HAProxy for a world whose Services have real servers.
@@ -55,6 +56,23 @@ func startGatewayWith(t testing.TB, w rendertest.World, change func(in *render.I
 	change(&g.in)
 	g.Instance = haproxytest.Start(t, g.in.Paths, haproxytest.ShowMatches(render.Render(g.in).AllFiles()))
 	return g
+}
+
+// handlers are the servers of Services, by the names of these. Each has port 80.
+type handlers map[string]http.HandlerFunc
+
+// startServing runs HAProxy for a world, with these servers.
+func startServing(t testing.TB, w rendertest.World, of handlers) *gateway {
+	t.Helper()
+	return startGatewayWith(t, w, func(in *render.Input) { serveAll(t, in, of) })
+}
+
+// serveAll starts the servers of Services.
+func serveAll(t testing.TB, in *render.Input, of handlers) {
+	t.Helper()
+	for name, handler := range of {
+		in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
+	}
 }
 
 // change makes HAProxy run what a plan leads to, without a reload, and calls between before each change of an entry

@@ -6,10 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
-	"gateway/internal/routing"
 )
 
 const listenerFiltersWorld = `
@@ -65,9 +62,7 @@ spec:
         - {matches: [{path: {value: /answer}}], filters: [{type: DirectResponse, directResponse: {body: hello}}]}
 backends: [{service: web, port: 80, servers: ["127.0.0.1:1"]}]
 `
-	g := startGatewayWith(t, rendertest.Parse(t, world), func(in *render.Input) {
-		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, readAll, nil)}}
-	})
+	g := startServing(t, rendertest.Parse(t, world), handlers{"web": readAll})
 	for _, test := range []struct {
 		port   int32
 		path   string
@@ -112,11 +107,7 @@ func TestListenerFilters(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 		}
 	}
-	g := startGatewayWith(t, rendertest.Parse(t, listenerFiltersWorld), func(in *render.Input) {
-		for name, handler := range map[string]http.HandlerFunc{"web": record(web, nil), "auth": refuse} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
-	})
+	g := startServing(t, rendertest.Parse(t, listenerFiltersWorld), handlers{"web": record(web, nil), "auth": refuse})
 	send := func(port int32, path string, headers ...string) answer {
 		return newClient(t, g.ports[port]).send("GET " + path + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(headers, "\r\n"), "\r\n"))
 	}

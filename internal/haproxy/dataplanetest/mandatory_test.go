@@ -4,10 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
-	"gateway/internal/routing"
 )
 
 const mandatoryWorld = `
@@ -50,9 +47,7 @@ backends: [{service: web, port: 80, servers: ["127.0.0.1:1"]}]
 func TestMandatoryFilters(t *testing.T) {
 	t.Parallel()
 	web := make(chan string, 100)
-	g := startGatewayWith(t, rendertest.Parse(t, mandatoryWorld), func(in *render.Input) {
-		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(web, nil), nil)}}
-	})
+	g := startServing(t, rendertest.Parse(t, mandatoryWorld), handlers{"web": record(web, nil)})
 	for _, test := range []struct {
 		name, path, headers string
 		status              int

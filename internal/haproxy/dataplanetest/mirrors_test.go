@@ -9,11 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/must"
-	"gateway/internal/routing"
 )
 
 const mirrorsWorld = `
@@ -52,11 +49,7 @@ type mirrors struct {
 func startMirrors(t *testing.T, handler http.HandlerFunc) *mirrors {
 	t.Helper()
 	m := &mirrors{web: make(chan string, 10_000), copies: make(chan string, 10_000), others: make(chan string, 10_000)}
-	m.gateway = startGatewayWith(t, rendertest.Parse(t, mirrorsWorld), func(in *render.Input) {
-		for name, handler := range map[string]http.HandlerFunc{"web": record(m.web, nil), "copy": record(m.copies, handler), "other": record(m.others, nil)} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
-	})
+	m.gateway = startServing(t, rendertest.Parse(t, mirrorsWorld), handlers{"web": record(m.web, nil), "copy": record(m.copies, handler), "other": record(m.others, nil)})
 	return m
 }
 

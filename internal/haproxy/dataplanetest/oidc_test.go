@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gateway/internal/certtest"
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
@@ -19,7 +18,6 @@ import (
 	"gateway/internal/login"
 	"gateway/internal/must"
 	"gateway/internal/passwords"
-	"gateway/internal/routing"
 )
 
 const loginsWorld = `
@@ -77,7 +75,7 @@ func startLogins(t *testing.T) *logins {
 	g.gateway = startGatewayWith(t, rendertest.Parse(t, loginsWorld), func(in *render.Input) {
 		in.Paths.CertificateDir = pairs
 		in.Paths.LoginSocket = filepath.Join(in.Paths.RunDir, "login.sock")
-		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(g.web, nil), nil)}}
+		serveAll(t, in, handlers{"web": record(g.web, nil)})
 	})
 	k := &keeper.Keeper{
 		Secrets: g.secrets.Dir, Pairs: pairs, Certificates: t.TempDir(), Users: passwords.NewChecker(), HAProxy: runtime.NewWorker(g.WorkerSocket),

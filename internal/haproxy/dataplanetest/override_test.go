@@ -11,12 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/must"
-	"gateway/internal/routing"
 )
 
 const overrideWorld = `
@@ -92,10 +89,7 @@ func startOverriding(t *testing.T) *gateway {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = fmt.Fprintf(w, "%s %s %s: %s %s %s é\n", r.Method, r.Host, r.RequestURI, r.Header.Get("X-Code"), r.Header.Get("X-Format"), r.Header.Get("X-Original-Uri"))
 	}
-	return startGatewayWith(t, rendertest.Parse(t, strings.ReplaceAll(overrideWorld, "KEYS", keySet("ES256"))), func(in *render.Input) {
-		in.Backends[routing.Backend{Service: "app", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, app, nil)}}
-		in.Backends[routing.Backend{Service: "errors", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, errors, nil)}}
-	})
+	return startServing(t, rendertest.Parse(t, strings.ReplaceAll(overrideWorld, "KEYS", keySet("ES256"))), handlers{"app": app, "errors": errors})
 }
 
 // TestResponseOverrideOfCountedBodies: the backend's errors are replaced also where HAProxy counts the body of a

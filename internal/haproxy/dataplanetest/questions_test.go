@@ -13,7 +13,6 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/login"
 	"gateway/internal/must"
-	"gateway/internal/routing"
 )
 
 const questionsWorld = `
@@ -73,9 +72,7 @@ func TestQuestionsThatHang(t *testing.T) {
 			}
 			w.Header().Set(ir.ClientHeader, "alice")
 		})
-		for name, handler := range map[string]http.HandlerFunc{"works": func(http.ResponseWriter, *http.Request) {}, "hangs": hangs, "missing": http.NotFound} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
+		serveAll(t, in, handlers{"works": func(http.ResponseWriter, *http.Request) {}, "hangs": hangs, "missing": http.NotFound})
 	})
 	const most, more = 256, 10
 	statuses := make(chan int, 4*(most+more))

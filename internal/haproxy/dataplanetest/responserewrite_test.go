@@ -6,10 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
-	"gateway/internal/routing"
 )
 
 const responseRewriteWorld = `
@@ -47,9 +44,7 @@ func TestResponseRewrite(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusCreated)
 	}
-	g := startGatewayWith(t, rendertest.Parse(t, responseRewriteWorld), func(in *render.Input) {
-		in.Backends[routing.Backend{Service: "app", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, app, nil)}}
-	})
+	g := startServing(t, rendertest.Parse(t, responseRewriteWorld), handlers{"app": app})
 	tests := map[string]struct {
 		path, header string
 		give, want   []string
@@ -89,9 +84,7 @@ func TestLongResponseRewrite(t *testing.T) {
 	t.Parallel()
 	cookie := "a=b; Path=/" + strings.Repeat(" ", 24<<10) + "x; Path="
 	app := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Set-Cookie", cookie+"/app") }
-	g := startGatewayWith(t, rendertest.Parse(t, responseRewriteWorld), func(in *render.Input) {
-		in.Backends[routing.Backend{Service: "app", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, app, nil)}}
-	})
+	g := startServing(t, rendertest.Parse(t, responseRewriteWorld), handlers{"app": app})
 	got := newClient(t, g.ports[80]).send(get("x", "/all"))
 	if end, ok := strings.CutPrefix(got.Header.Get("Set-Cookie"), cookie); got.Status != 200 || !ok || end != "/" {
 		t.Errorf("got %d, and a cookie that ends with %q", got.Status, end)

@@ -4,20 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"gateway/internal/certtest"
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/must"
 	"gateway/internal/passwords"
-	"gateway/internal/routing"
 )
 
 // shadowRules are each of a rule for the path of its number.
@@ -56,9 +53,7 @@ func startShadow(t *testing.T) (*gateway, chan string) {
 	g := startGatewayWith(t, rendertest.Parse(t, world), func(in *render.Input) {
 		socket = filepath.Join(in.Paths.RunDir, "users.sock")
 		in.Paths.UsersSocket = socket
-		for name, handler := range map[string]http.HandlerFunc{"web": record(web, nil), "auth": byAuthorization} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
+		serveAll(t, in, handlers{"web": record(web, nil), "auth": byAuthorization})
 	})
 	secrets := certtest.NewVolume(t)
 	users := &passworded{t: t, gateway: g, secrets: secrets, socket: socket}

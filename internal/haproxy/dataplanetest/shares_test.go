@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/must"
@@ -80,12 +79,10 @@ func startShares(t *testing.T) *shares {
 		go func() { _ = http.Serve(login, slow(http.StatusUnauthorized)) }() //nolint:gosec // HAProxy asks
 		firewall := &wafed{asked: make(chan string, 1000), reply: func(string) string { <-s.release; return allows }}
 		go firewall.serve(t, waf)
-		for name, handler := range map[string]http.HandlerFunc{
+		serveAll(t, in, handlers{
 			"works": func(http.ResponseWriter, *http.Request) {}, "missing": http.NotFound, "slow": slow(http.StatusOK), "slow-too": slow(http.StatusOK),
 			"copies": record(s.copies, slow(http.StatusOK)),
-		} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
+		})
 		in.Table.Shares.Owner = "owner"
 		in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) { rule.Route += "/" + rule.Route })
 	})

@@ -9,12 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/must"
-	"gateway/internal/routing"
 )
 
 const underwayWorld = `
@@ -48,11 +45,7 @@ func TestUnderWay(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-ctx.Done()
 	}
-	g := startGatewayWith(t, rendertest.Parse(t, underwayWorld), func(in *render.Input) {
-		for name, handler := range map[string]http.HandlerFunc{"works": streams, "hangs": hangs, "full": hangs} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
-		}
-	})
+	g := startServing(t, rendertest.Parse(t, underwayWorld), handlers{"works": streams, "hangs": hangs, "full": hangs})
 	worker := runtime.NewWorker(g.WorkerSocket)
 	want, found := []string{}, []string{}
 	t.Cleanup(func() { t.Logf("found %q", found) })

@@ -12,11 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/must"
-	"gateway/internal/routing"
 	"gateway/internal/waf"
 )
 
@@ -52,7 +50,7 @@ func startWAF(t *testing.T, reply func(question string) string) *wafed {
 	w := &wafed{web: make(chan string, 1000), asked: make(chan string, 1000), reply: reply}
 	w.gateway = startGatewayWith(t, rendertest.Parse(t, wafWorld), func(in *render.Input) {
 		in.Paths.WAFSocket = filepath.Join(in.Paths.RunDir, "waf.sock")
-		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, record(w.web, nil), nil)}}
+		serveAll(t, in, handlers{"web": record(w.web, nil)})
 		listener := must.Get(net.Listen("unix", in.Paths.WAFSocket))(t)
 		t.Cleanup(func() { _ = listener.Close() })
 		go w.serve(t, listener)
