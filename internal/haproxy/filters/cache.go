@@ -91,12 +91,12 @@ var cache = filter{
 	// Referer; HAProxy stores no answer with another.
 	add: func(env Env, config *ir.Config) {
 		cache := env.Table.Cache
-		config.Sections = append(config.Sections, section(ir.ReloadCache, "cache "+cacheName,
+		config.Sections = append(config.Sections, ir.Section{Header: "cache " + cacheName, Reason: ir.ReloadCache, Lines: ir.Lines("",
 			fmt.Sprintf("total-max-size %d", cache.SizeMiB),
 			fmt.Sprintf("max-object-size %d", cache.MaxObjectBytes),
 			fmt.Sprintf("max-age %d", cache.MaxAgeSeconds),
 			"process-vary on",
-		))
+		)})
 	},
 	describe: func(*routing.Rule) []string {
 		return []string{"Cache: answers are stored if they say that they are for all users, and used for requests without Authorization"}

@@ -241,11 +241,6 @@ func Add(env Env, config *ir.Config) {
 	}
 }
 
-// section returns a section that has to have exactly these lines as long as it is desired, and to go after that.
-func section(reason, header string, lines ...string) ir.Section {
-	return ir.Section{Header: header, Reason: reason, Lines: ir.Lines("", lines...)}
-}
-
 // spare returns a section that may stay once no rule needs it any more.
 func spare(reason, header string, lines ...string) ir.Section {
 	return ir.Section{Header: header, Reason: reason, MayStay: true, Lines: ir.Lines("", lines...)}
