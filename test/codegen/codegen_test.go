@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -60,10 +61,7 @@ func checkNewFilter(t *testing.T, r *recipe) {
 func expectInFiles(t *testing.T, r *recipe, texts map[string]string) {
 	t.Helper()
 	for file, want := range texts {
-		content, err := os.ReadFile(filepath.Join(r.tree, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(filepath.Join(r.tree, file)))(t)
 		if !strings.Contains(string(content), want) {
 			t.Errorf("%s lacks %q", file, want)
 		}
@@ -124,15 +122,10 @@ func copyFile(t *testing.T, from, to string) {
 
 func replace(t *testing.T, path, from, to string) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	changed := strings.Replace(string(content), from, to, 1)
 	if changed == string(content) {
 		t.Fatalf("%s has no %q", path, from)
 	}
-	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(changed), 0o600))
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -28,9 +29,7 @@ func checkNewKind(t *testing.T, r *recipe) {
 
 	gateway := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "kind"}}
 	gateway.Spec.Listeners = []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}}
-	if _, err := server.App.AppV1().Gateways("shop").Create(t.Context(), gateway, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.App.AppV1().Gateways("shop").Create(t.Context(), gateway, metav1.CreateOptions{}))(t)
 	expectPriority(t, program, "")
 	profile := filepath.Join(r.tree, "profile.yaml")
 	server.Kubectl(t, "apply", "-f", profile)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
@@ -41,10 +42,7 @@ func TestRecipes(t *testing.T) {
 		name := filepath.Base(page)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(page))(t)
 			r := newRecipe(t)
 			defer r.leaveCluster(t)
 			if prepare := recipes[name].prepare; prepare != nil {
@@ -80,10 +78,7 @@ var cluster sync.Mutex
 
 func newRecipe(t *testing.T) *recipe {
 	t.Helper()
-	assets, err := testenv.Assets()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assets := must.Get(testenv.Assets())(t)
 	return &recipe{tree: copyTree(t), env: append(slices.Clone(inCopy), "KUBECONFIG="+server.Kubeconfig, "PATH="+assets+":"+os.Getenv("PATH"))}
 }
 

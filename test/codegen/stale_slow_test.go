@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 // TestStale: in a copy of the tree whose API has changed, the check that generated files are current fails, names what
@@ -24,9 +26,7 @@ func TestStale(t *testing.T) {
 		// Somebody's, who works on a program on the clients, too.
 		"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./examples/clients\n)\n",
 	} {
-		if err := os.WriteFile(filepath.Join(tree, file), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(tree, file), []byte(content), 0o600))
 	}
 	command := exec.CommandContext(t.Context(), "hack/verify-codegen.sh")
 	command.Dir, command.Env = tree, append(os.Environ(), inCopy...)

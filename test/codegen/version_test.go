@@ -9,6 +9,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -19,9 +20,7 @@ func prepareWebhook(t *testing.T, r *recipe) {
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(t, []string{"localhost"})
 	for name, content := range map[string][]byte{"ca.crt": authority.PEM, "tls.crt": pair.Certificate, "tls.key": pair.Key} {
-		if err := os.WriteFile(filepath.Join(r.tree, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(r.tree, name), content, 0o600))
 	}
 }
 

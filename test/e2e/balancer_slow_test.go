@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
+
+	"gateway/internal/must"
 )
 
 // TestLoadBalancersThatNoticeLate: a rollout of the proxies loses no request behind load balancers that know the pods
@@ -84,9 +86,8 @@ type lateBalancer struct {
 func startBalancer(t *testing.T, namespace string, port int, notices time.Duration) string {
 	t.Helper()
 	b := &lateBalancer{namespace: namespace, port: port, notices: notices, ready: map[string]time.Time{}}
-	must(t, b.look(t.Context()))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, b.look(t.Context()))
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		_ = wait.PollUntilContextCancel(t.Context(), poll, true, func(ctx context.Context) (bool, error) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gateway/generated/app/clientset/versioned"
+	"gateway/internal/must"
 )
 
 const (
@@ -79,11 +80,10 @@ func connect() error {
 // can be made in it.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	namespace := must.Get(kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "e2e-",
 		Labels:       map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
-	}}, metav1.CreateOptions{})
-	must(t, err)
+	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			dump(t, namespace.Name)
@@ -156,13 +156,6 @@ func consistently(t *testing.T, what string, duration time.Duration, check func(
 	})
 	if err != nil && !wait.Interrupted(err) {
 		t.Fatalf("did not last: %s: %v", what, err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

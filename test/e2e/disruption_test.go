@@ -9,6 +9,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/must"
 )
 
 // With the operator stopped, routes and endpoints change, and a new proxy pod starts.
@@ -39,8 +41,7 @@ func TestDataPlaneNeedsNoOperator(t *testing.T) {
 // stopOperator scales the operator to zero, waits until it is gone and brings it back when the test ends.
 func stopOperator(t *testing.T) {
 	t.Helper()
-	deployment, err := kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
+	deployment := must.Get(kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
 	scale(t, operatorNamespace, "gateway-operator", 0)
 	t.Cleanup(func() {
 		body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, *deployment.Spec.Replicas)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/internal/testtier"
 	"gateway/test/internal/examples"
@@ -29,16 +30,13 @@ func TestExamples(t *testing.T) {
 	if !onNode() {
 		t.Skip("the requests go to the addresses of Services: this machine has to be the node")
 	}
-	files, err := examples.Load(testbuild.MustRoot(t))
-	must(t, err)
+	files := must.Get(examples.Load(testbuild.MustRoot(t)))(t)
 	byName := map[string]examples.Example{}
 	for _, example := range files {
 		byName[example.Name] = example
 	}
-	client, err := dynamic.NewForConfig(restConfig)
-	must(t, err)
-	applier, err := examples.NewApplier(kube.Discovery(), client)
-	must(t, err)
+	client := must.Get(dynamic.NewForConfig(restConfig))(t)
+	applier := must.Get(examples.NewApplier(kube.Discovery(), client))(t)
 	s := &exampleStage{namespace: newNamespace(t), applier: applier}
 	for _, object := range byName[examples.Backends].Objects {
 		if kind := object.GetKind(); kind == "Deployment" || kind == "Service" {
@@ -74,16 +72,15 @@ func (s *exampleStage) apply(t *testing.T, object *unstructured.Unstructured) {
 	switch image := os.Getenv("ECHO_IMG"); object.GetKind() {
 	case "Deployment":
 		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
-		must(t, err)
+		must.Do(t, err)
 		if image != "" {
 			containers[0].(map[string]any)["image"] = image
 		}
-		must(t, unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", "containers"))
+		must.Do(t, unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", "containers"))
 	case "Gateway":
-		must(t, unstructured.SetNestedField(object.Object, int64(1), "spec", "replicas"))
+		must.Do(t, unstructured.SetNestedField(object.Object, int64(1), "spec", "replicas"))
 	}
-	_, err := s.applier.Apply(t.Context(), object)
-	must(t, err)
+	must.Get(s.applier.Apply(t.Context(), object))(t)
 }
 
 // play applies the example, runs its commands, and removes its Gateway, so that not all have pods at once.
@@ -93,8 +90,7 @@ func (s *exampleStage) play(t *testing.T, example examples.Example) {
 		s.apply(t, object)
 	}
 	defer func() {
-		err := gateways.AppV1().Gateways(s.namespace).Delete(context.WithoutCancel(t.Context()), example.Name, metav1.DeleteOptions{})
-		must(t, err)
+		must.Do(t, gateways.AppV1().Gateways(s.namespace).Delete(context.WithoutCancel(t.Context()), example.Name, metav1.DeleteOptions{}))
 	}()
 	address := s.waitAddress(t, example.Name)
 	setup, requests := example.Split()

@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // A backend pod ends at once, or answers no more, though everyone thinks that it is well. GET requests are tried
@@ -47,7 +48,7 @@ func TestFaultsOfBackends(t *testing.T) {
 	s.run(t, "backend deleted by force", nil, func(t *testing.T) {
 		t.Helper()
 		pod := s.backends(t, "v1")[0]
-		must(t, kube.CoreV1().Pods(s.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+		must.Do(t, kube.CoreV1().Pods(s.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		waitReplicas(t, s.namespace, "v1", 2)
 	})
 }
@@ -82,8 +83,7 @@ func (s *site) waitServers(t *testing.T, backend string, servers int) {
 
 func (s *site) backends(t *testing.T, name string) []corev1.Pod {
 	t.Helper()
-	list, err := kube.CoreV1().Pods(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})
-	must(t, err)
+	list := must.Get(kube.CoreV1().Pods(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name}))(t)
 	return list.Items
 }
 

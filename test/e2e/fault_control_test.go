@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"gateway/internal/must"
 )
 
 const (
@@ -72,7 +74,7 @@ func TestFaultsOfTheControlPlane(t *testing.T) {
 		t.Helper()
 		pod := leaderPod(t)
 		begin := time.Now()
-		must(t, kube.CoreV1().Pods(operatorNamespace).Delete(t.Context(), pod, metav1.DeleteOptions{}))
+		must.Do(t, kube.CoreV1().Pods(operatorNamespace).Delete(t.Context(), pod, metav1.DeleteOptions{}))
 		waitOtherLeader(t, pod)
 		expectWithin(t, "leader stopped to another one", begin, stoppedLeaderTime)
 		waitReplicas(t, operatorNamespace, "gateway-operator", 2)
@@ -80,7 +82,7 @@ func TestFaultsOfTheControlPlane(t *testing.T) {
 	s.run(t, "all operators deleted", nil, func(t *testing.T) {
 		t.Helper()
 		before := leaderPod(t)
-		must(t, kube.CoreV1().Pods(operatorNamespace).DeleteCollection(t.Context(),
+		must.Do(t, kube.CoreV1().Pods(operatorNamespace).DeleteCollection(t.Context(),
 			metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{LabelSelector: operatorSelector}))
 		waitOtherLeader(t, before)
 		waitReplicas(t, operatorNamespace, "gateway-operator", 2)
@@ -137,9 +139,8 @@ const managedBy = "app.kubernetes.io/managed-by"
 // label changes what the operator owns of the Service.
 func (s *site) label(t *testing.T, value string) {
 	t.Helper()
-	_, err := kube.CoreV1().Services(s.namespace).Patch(t.Context(), childName, types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, managedBy, value), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(kube.CoreV1().Services(s.namespace).Patch(t.Context(), childName, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, managedBy, value), metav1.PatchOptions{}))(t)
 }
 
 // waitRepaired waits until the operator has put it back.
@@ -157,19 +158,15 @@ func (s *site) waitRepaired(t *testing.T) {
 // versions are the generations of the Deployment, and the resource versions of the Service and the Gateway.
 func (s *site) versions(t *testing.T) string {
 	t.Helper()
-	deployment, err := kube.AppsV1().Deployments(s.namespace).Get(t.Context(), childName, metav1.GetOptions{})
-	must(t, err)
-	service, err := kube.CoreV1().Services(s.namespace).Get(t.Context(), childName, metav1.GetOptions{})
-	must(t, err)
-	gateway, err := gateways.AppV1().Gateways(s.namespace).Get(t.Context(), gatewayName, metav1.GetOptions{})
-	must(t, err)
+	deployment := must.Get(kube.AppsV1().Deployments(s.namespace).Get(t.Context(), childName, metav1.GetOptions{}))(t)
+	service := must.Get(kube.CoreV1().Services(s.namespace).Get(t.Context(), childName, metav1.GetOptions{}))(t)
+	gateway := must.Get(gateways.AppV1().Gateways(s.namespace).Get(t.Context(), gatewayName, metav1.GetOptions{}))(t)
 	return strings.Join([]string{fmt.Sprint(deployment.Generation), service.ResourceVersion, gateway.ResourceVersion}, " ")
 }
 
 func getPod(t *testing.T, namespace, name string) *corev1.Pod {
 	t.Helper()
-	pod, err := kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
+	pod := must.Get(kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	return pod
 }
 
@@ -187,8 +184,7 @@ func waitOtherLeader(t *testing.T, before string) {
 // leaseHolder returns who holds the operators' lease: a pod, and a number that every process has of its own.
 func leaseHolder(t *testing.T) string {
 	t.Helper()
-	lease, err := kube.CoordinationV1().Leases(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
+	lease := must.Get(kube.CoordinationV1().Leases(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // The volume with the configuration is full, or what is in it is of no use when both containers start.
@@ -31,15 +32,14 @@ func TestFaultsOfTheDisk(t *testing.T) {
 		t.Helper()
 		pod := s.proxies(t)[0]
 		file := filepath.Join(configVolume(&pod), "current/haproxy.cfg")
-		must(t, os.WriteFile(file, []byte("\x00 no configuration\n"), 0o640)) //nolint:gosec // the group reads it, as before
+		must.Do(t, os.WriteFile(file, []byte("\x00 no configuration\n"), 0o640)) //nolint:gosec // the group reads it, as before
 		killed = s.restartPod(t, &pod)
 	})
 	s.run(t, "configuration symlink leads nowhere", onlyInFlight(&killed), func(t *testing.T) {
 		t.Helper()
 		pod := s.proxies(t)[1]
-		target, err := os.Readlink(filepath.Join(configVolume(&pod), "current"))
-		must(t, err)
-		must(t, os.RemoveAll(filepath.Join(configVolume(&pod), target)))
+		target := must.Get(os.Readlink(filepath.Join(configVolume(&pod), "current")))(t)
+		must.Do(t, os.RemoveAll(filepath.Join(configVolume(&pod), target)))
 		killed = s.restartPod(t, &pod)
 	})
 }
@@ -72,7 +72,7 @@ func TestFaultOfAFullDisk(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, os.Remove(filler))
+		must.Do(t, os.Remove(filler))
 	})
 }
 
@@ -94,17 +94,16 @@ func (s *site) restartPod(t *testing.T, pod *corev1.Pod) (killed time.Time) {
 func (s *site) mountSmallVolume(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	volume := configVolume(pod)
-	info, err := os.Stat(volume)
-	must(t, err)
+	info := must.Get(os.Stat(volume))(t)
 	staging := t.TempDir()
-	must(t, syscall.Mount("tmpfs", staging, "tmpfs", 0, fmt.Sprintf("size=1m,mode=%o,gid=%d",
+	must.Do(t, syscall.Mount("tmpfs", staging, "tmpfs", 0, fmt.Sprintf("size=1m,mode=%o,gid=%d",
 		uint32(info.Mode().Perm())|syscall.S_ISGID, info.Sys().(*syscall.Stat_t).Gid)))
 	undo := func(path string) { _ = syscall.Unmount(path, syscall.MNT_DETACH) }
 	t.Cleanup(func() { undo(staging) })
 	if out, err := exec.Command("cp", "-a", volume+"/.", staging).CombinedOutput(); err != nil {
 		t.Fatalf("failed to copy %s: %v: %s", volume, err, out)
 	}
-	must(t, syscall.Mount(staging, volume, "", syscall.MS_BIND, ""))
+	must.Do(t, syscall.Mount(staging, volume, "", syscall.MS_BIND, ""))
 	// kubelet cannot remove the volume with the pod while something is mounted on it.
 	t.Cleanup(func() { undo(volume) })
 	s.restartPod(t, pod)
@@ -115,7 +114,7 @@ func (s *site) mountSmallVolume(t *testing.T, pod *corev1.Pod) string {
 func fill(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path) //nolint:gosec // a path of the test's own
-	must(t, err)
+	must.Do(t, err)
 	defer file.Close() //nolint:errcheck // it holds nothing of use
 	// Large pieces first, then what is left of a page.
 	for _, size := range []int{4096, 1} {

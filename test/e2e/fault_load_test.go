@@ -17,18 +17,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // operatorLog returns the errors about a namespace that the operators logged since a moment.
 func operatorLog(t *testing.T, namespace string, since time.Time) []string {
 	t.Helper()
-	pods, err := kube.CoreV1().Pods(operatorNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: operatorSelector})
-	must(t, err)
+	pods := must.Get(kube.CoreV1().Pods(operatorNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: operatorSelector}))(t)
 	var found []string
 	for _, pod := range pods.Items {
 		from := metav1.NewTime(since)
-		raw, err := kube.CoreV1().Pods(operatorNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{SinceTime: &from}).DoRaw(t.Context())
-		must(t, err)
+		raw := must.Get(kube.CoreV1().Pods(operatorNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{SinceTime: &from}).DoRaw(t.Context()))(t)
 		for line := range strings.Lines(string(raw)) {
 			if strings.HasPrefix(line, "E") && strings.Contains(line, namespace) {
 				found = append(found, line)
@@ -73,8 +72,7 @@ func TestFaultOfTheSizeLimit(t *testing.T) {
 		t.Errorf("more than the API server takes: %v, want a refusal that says so", err)
 	}
 	begin := time.Now()
-	size, err := createMany(t, namespace, 4096, 100)
-	must(t, err)
+	size := must.Get(createMany(t, namespace, 4096, 100))(t)
 	waitLonger(t, "the Gateway is Programmed", 3*soon, func(ctx context.Context) error {
 		gateway, err := gateways.AppV1().Gateways(namespace).Get(ctx, gatewayName, metav1.GetOptions{})
 		if err == nil && !meta.IsStatusConditionTrue(gateway.Status.Conditions, appv1.ConditionProgrammed) {
@@ -97,7 +95,7 @@ func createMany(t *testing.T, namespace string, routes, path int) (int, error) {
 	}
 	gateway := newGateway(all...)
 	body, err := json.Marshal(gateway)
-	must(t, err)
+	must.Do(t, err)
 	_, err = gateways.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{})
 	return len(body), err
 }

@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"gateway/internal/must"
 )
 
 // clusterScript starts and stops the components of the node.
@@ -46,8 +48,7 @@ func cluster(t *testing.T, arguments ...string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*soon)
 	defer cancel()
 	// To a file, not a pipe: a daemon that it starts must not keep us waiting for the end of its output.
-	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	must(t, err)
+	out := must.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	command := exec.CommandContext(ctx, clusterScript, arguments...)
 	command.Stdout, command.Stderr = out, out
 	if err := command.Run(); err != nil {
@@ -65,8 +66,7 @@ type program struct {
 // it works when nothing else does.
 func programs(t *testing.T, pod *corev1.Pod, name string) []program {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	must(t, err)
+	files := must.Get(filepath.Glob("/proc/[0-9]*/cgroup"))(t)
 	var found []program
 	for _, file := range files {
 		// A file that cannot be read is of a process that has ended meanwhile.
@@ -140,7 +140,7 @@ func send(t *testing.T, id int, signal syscall.Signal) {
 	if signal == syscall.SIGSTOP {
 		t.Cleanup(func() { _ = syscall.Kill(id, syscall.SIGCONT) })
 	}
-	must(t, syscall.Kill(id, signal))
+	must.Do(t, syscall.Kill(id, signal))
 }
 
 // kill ends a process of a pod's HAProxy, and so all of them; it returns when they are gone, and nothing can reach them

@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // Others write to the Gateway's children, and what it refers to comes and goes.
@@ -36,9 +37,8 @@ func TestFaultsOfObjects(t *testing.T) {
 	s.run(t, "a human edits the Deployment", nil, func(t *testing.T) {
 		t.Helper()
 		body := `{"spec":{"template":{"spec":{"containers":[{"name":"haproxy","image":"nonsense:none"}]}}}}`
-		_, err := kube.AppsV1().Deployments(s.namespace).Patch(t.Context(), childName, types.StrategicMergePatchType,
-			[]byte(body), metav1.PatchOptions{FieldManager: "human"})
-		must(t, err)
+		must.Get(kube.AppsV1().Deployments(s.namespace).Patch(t.Context(), childName, types.StrategicMergePatchType,
+			[]byte(body), metav1.PatchOptions{FieldManager: "human"}))(t)
 		eventually(t, "the image is put back", func(ctx context.Context) error {
 			d, err := kube.AppsV1().Deployments(s.namespace).Get(ctx, childName, metav1.GetOptions{})
 			if err == nil && d.Spec.Template.Spec.Containers[0].Image == "nonsense:none" {
@@ -61,12 +61,11 @@ func (s *site) flap(t *testing.T) {
 	setRoutes(t, s.namespace, append(s.routes(), route("flapping", rule("/flap", backend("flapping", 1))))...)
 	create := []func(){
 		func() {
-			_, err := services.Create(t.Context(), &corev1.Service{
+			must.Get(services.Create(t.Context(), &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: "flapping"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-			}, metav1.CreateOptions{})
-			must(t, err)
+			}, metav1.CreateOptions{}))(t)
 		},
-		func() { must(t, createSlice(t.Context(), s.namespace, "flapping", address)) },
+		func() { must.Do(t, createSlice(t.Context(), s.namespace, "flapping", address)) },
 		func() { putSecret(t, s.namespace, "flapping", authority.Issue(t, []string{host})) },
 	}
 	remove := []func(context.Context, string, metav1.DeleteOptions) error{
@@ -111,11 +110,9 @@ func TestFaultOfForeignObjects(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: childName, Annotations: map[string]string{"owner": "someone else"}},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 4711}}},
 	}
-	_, err := kube.CoreV1().Services(namespace).Create(t.Context(), foreign, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(kube.CoreV1().Services(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}))(t)
 	waitReplicas(t, namespace, "v1", 1)
-	_, err = gateways.AppV1().Gateways(namespace).Create(t.Context(), newGateway(route("web", rule("/", backend("v1", 1)))), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(gateways.AppV1().Gateways(namespace).Create(t.Context(), newGateway(route("web", rule("/", backend("v1", 1)))), metav1.CreateOptions{}))(t)
 	s := &site{namespace: namespace}
 	s.waitCondition(t, "Programmed", metav1.ConditionFalse, childName)
 	// Its pod runs. It is not ready, as it is no endpoint of the Gateway's Service.
@@ -126,12 +123,11 @@ func TestFaultOfForeignObjects(t *testing.T) {
 		}
 		return err
 	})
-	service, err := kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{})
-	must(t, err)
+	service := must.Get(kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{}))(t)
 	if service.Annotations["owner"] != "someone else" || service.Spec.Ports[0].Port != 4711 || len(service.OwnerReferences) > 0 {
 		t.Errorf("the operator changed what is not its own: %+v", service)
 	}
-	must(t, kube.CoreV1().Services(namespace).Delete(t.Context(), childName, metav1.DeleteOptions{}))
+	must.Do(t, kube.CoreV1().Services(namespace).Delete(t.Context(), childName, metav1.DeleteOptions{}))
 	begin := time.Now()
 	waitProgrammed(t, namespace)
 	expectWithin(t, "fault: foreign Service under our name, gone to Programmed", begin, recoveryTime)
@@ -143,12 +139,12 @@ func TestFaultOfANamespaceThatGoes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(gateway *appv1.Gateway) { gateway.Spec.DrainTimeout = "1s" })
 	begin := metav1.Now()
-	must(t, kube.CoreV1().Namespaces().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}))
+	must.Do(t, kube.CoreV1().Namespaces().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}))
 	edits := 0
 	waitLonger(t, "the namespace is gone", 2*soon, func(ctx context.Context) error {
 		s.edits++
 		body, err := json.Marshal(map[string]any{"spec": map[string]any{"routes": s.routes()}})
-		must(t, err)
+		must.Do(t, err)
 		if _, err = gateways.AppV1().Gateways(s.namespace).Patch(ctx, gatewayName, types.MergePatchType, body, metav1.PatchOptions{}); err == nil {
 			edits++
 		}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // Processes of one proxy pod end or hang. The other pod goes on.
@@ -71,7 +72,7 @@ func TestFaultsOfProxyProcesses(t *testing.T) {
 		pod, begin := s.proxies(t)[0], time.Now()
 		// kubelet ends the containers when it hears of it.
 		killed = begin.Add(time.Second)
-		must(t, kube.CoreV1().Pods(s.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+		must.Do(t, kube.CoreV1().Pods(s.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		// The Deployment says for a moment that it has two.
 		waitProxies(t, s.namespace, 2, func(other corev1.Pod) bool { return other.Name != pod.Name })
 		measure("proxy pod deleted by force to replaced", time.Since(begin))

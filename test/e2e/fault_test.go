@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // recoveryTime is how soon after a fault is over an edit has to be live and told in the status, on top of what that
@@ -170,8 +171,7 @@ func livingProxies(ctx context.Context, namespace string) ([]corev1.Pod, error) 
 // proxies are the living proxy pods, in the order of their names.
 func (s *site) proxies(t *testing.T) []corev1.Pod {
 	t.Helper()
-	pods, err := livingProxies(t.Context(), s.namespace)
-	must(t, err)
+	pods := must.Get(livingProxies(t.Context(), s.namespace))(t)
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods
 }

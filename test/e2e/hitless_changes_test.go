@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 func (h *hitless) editRoutes(t *testing.T) {
@@ -160,7 +161,7 @@ func (h *hitless) killAgents(t *testing.T) {
 	for range 2 {
 		for _, pod := range livingPods(t, h.namespace) {
 			restarts := containerStatus(t, &pod, "agent").RestartCount
-			must(t, syscall.Kill(theProcess(t, &pod, agentProgram), syscall.SIGKILL))
+			must.Do(t, syscall.Kill(theProcess(t, &pod, agentProgram), syscall.SIGKILL))
 			eventually(t, "the agent runs again", func(ctx context.Context) error {
 				now, err := kube.CoreV1().Pods(h.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 				if err != nil {
@@ -255,8 +256,7 @@ func waitPodCount(t *testing.T, namespace, selector string, n int) {
 func annotateTemplate(t *testing.T, namespace, deployment string) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"example.com/rolled-out":%q}}}}}`, time.Now().String())
-	_, err := kube.AppsV1().Deployments(namespace).Patch(t.Context(), deployment, types.MergePatchType, body, metav1.PatchOptions{})
-	must(t, err)
+	must.Get(kube.AppsV1().Deployments(namespace).Patch(t.Context(), deployment, types.MergePatchType, body, metav1.PatchOptions{}))(t)
 }
 
 // waitRolledOut waits until a Deployment has replaced its pods.

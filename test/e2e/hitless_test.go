@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 	"gateway/internal/testtier"
 	"gateway/test/internal/load"
 )
@@ -96,14 +97,13 @@ func newHitless(t *testing.T) *hitless {
 // newService selects the pods of an app.
 func (h *hitless) newService(t *testing.T, name, app string, protocol *string) {
 	t.Helper()
-	_, err := kube.CoreV1().Services(h.namespace).Create(t.Context(), &corev1.Service{
+	must.Get(kube.CoreV1().Services(h.namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": app},
 			Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080), AppProtocol: protocol}},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // routes sends requests to the backends, and gRPC to v1. Both versions are always in use, so that no edit of these
@@ -244,10 +244,8 @@ func (a *answers) check(answer load.Answer) error {
 // patch changes the Gateway's spec and returns its generation.
 func (h *hitless) patch(t *testing.T, spec map[string]any) int64 {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"spec": spec})
-	must(t, err)
-	gateway, err := gateways.AppV1().Gateways(h.namespace).Patch(t.Context(), gatewayName, types.MergePatchType, body, metav1.PatchOptions{})
-	must(t, err)
+	body := must.Get(json.Marshal(map[string]any{"spec": spec}))(t)
+	gateway := must.Get(gateways.AppV1().Gateways(h.namespace).Patch(t.Context(), gatewayName, types.MergePatchType, body, metav1.PatchOptions{}))(t)
 	return gateway.Generation
 }
 

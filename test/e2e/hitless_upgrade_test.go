@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -63,12 +64,11 @@ func (h *hitless) editOnce(t *testing.T) {
 // upgradeCRD adds a field to the schema, uses it, and takes it away again, twice.
 func (h *hitless) upgradeCRD(t *testing.T) {
 	t.Helper()
-	client, err := dynamic.NewForConfig(restConfig)
-	must(t, err)
+	client := must.Get(dynamic.NewForConfig(restConfig))(t)
 	objects := client.Resource(appv1.SchemeGroupVersion.WithResource("gateways")).Namespace(h.namespace)
-	t.Cleanup(func() { must(t, applyCRD(context.Background(), client, false)) })
+	t.Cleanup(func() { must.Do(t, applyCRD(context.Background(), client, false)) })
 	for range 2 {
-		must(t, applyCRD(t.Context(), client, true))
+		must.Do(t, applyCRD(t.Context(), client, true))
 		eventually(t, "the new field is kept", func(ctx context.Context) error {
 			got, err := objects.Patch(ctx, gatewayName, types.MergePatchType, []byte(`{"spec":{"newField":"x"}}`), metav1.PatchOptions{})
 			if err != nil {
@@ -81,7 +81,7 @@ func (h *hitless) upgradeCRD(t *testing.T) {
 		})
 		waitProgrammed(t, h.namespace)
 		h.editOnce(t)
-		must(t, applyCRD(t.Context(), client, false))
+		must.Do(t, applyCRD(t.Context(), client, false))
 		h.editOnce(t)
 	}
 }
@@ -135,8 +135,7 @@ func (h *hitless) renameImages(t *testing.T) {
 // waitUpgraded waits until the operator's pods are as its Deployment says, and the proxies as its flags say.
 func (h *hitless) waitUpgraded(t *testing.T) {
 	t.Helper()
-	deployment, err := kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
+	deployment := must.Get(kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
 	arguments := deployment.Spec.Template.Spec.Containers[0].Args
 	waitRolledOut(t, operatorNamespace, "gateway-operator", *deployment.Spec.Replicas)
 	waitProxies(t, h.namespace, 2, func(pod corev1.Pod) bool {
@@ -159,7 +158,7 @@ func (h *hitless) upgradeChart(t *testing.T) {
 		}
 		return nil
 	}
-	t.Cleanup(func() { must(t, deploy(context.Background())) })
+	t.Cleanup(func() { must.Do(t, deploy(context.Background())) })
 	helm := func(args ...string) {
 		t.Helper()
 		testenv.Helm(t, os.Getenv("KUBECONFIG"), append(args, "-n", operatorNamespace)...)
@@ -177,7 +176,7 @@ func (h *hitless) upgradeChart(t *testing.T) {
 	helm("rollback", "gateway", "1")
 	h.editOnce(t)
 	testenv.Helm(t, os.Getenv("KUBECONFIG"), "uninstall", "gateway", "-n", operatorNamespace)
-	must(t, deploy(t.Context()))
+	must.Do(t, deploy(t.Context()))
 	h.waitUpgraded(t)
 	h.editOnce(t)
 }

@@ -20,6 +20,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 )
 
@@ -33,8 +34,7 @@ func TestHostPorts(t *testing.T) {
 	addOperatorFlags(t, fmt.Sprintf("-allowed-host-ports=%d", hostPort))
 	namespace := newNamespace(t)
 	label := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)
-	_, err := kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, label, metav1.PatchOptions{})
-	must(t, err)
+	must.Get(kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, label, metav1.PatchOptions{}))(t)
 	newBackend(t, namespace, "v1", 1)
 	waitReplicas(t, namespace, "v1", 1)
 	gateway := newGateway(route("web", rule("/", backend("v1", 1))))
@@ -53,8 +53,7 @@ func TestHostPorts(t *testing.T) {
 // expectNodeAddress returns the address of the node, and expects that the Gateway has it.
 func expectNodeAddress(t *testing.T, namespace string) string {
 	t.Helper()
-	nodes, err := kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	nodes := must.Get(kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
 	i := slices.IndexFunc(nodes.Items[0].Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
 	want := nodes.Items[0].Status.Addresses[i].Address
 	gateway := waitProgrammed(t, namespace)
@@ -77,8 +76,7 @@ func rollOutNode(t *testing.T, namespace string, traffic *client) {
 		begun <- err
 	}()
 	body := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"example.com/rolled-out":%q}}}}}`, time.Now().String())
-	_, err := kube.AppsV1().DaemonSets(namespace).Patch(t.Context(), childName, types.MergePatchType, body, metav1.PatchOptions{})
-	must(t, err)
+	must.Get(kube.AppsV1().DaemonSets(namespace).Patch(t.Context(), childName, types.MergePatchType, body, metav1.PatchOptions{}))(t)
 	var refused time.Time
 	eventually(t, "the node takes connections again, by another pod", func(ctx context.Context) error {
 		got, err := traffic.get(ctx, host, "/")
@@ -107,8 +105,7 @@ func addOperatorFlags(t *testing.T, flags ...string) {
 	t.Helper()
 	before, set := operatorArguments(t)
 	set(append(slices.Clone(before), flags...))
-	deployment, err := kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
+	deployment := must.Get(kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
 	waitRolledOut(t, operatorNamespace, "gateway-operator", *deployment.Spec.Replicas)
 }
 
@@ -117,16 +114,13 @@ func addOperatorFlags(t *testing.T, flags ...string) {
 func operatorArguments(t *testing.T) (before []string, set func([]string)) {
 	t.Helper()
 	deployments := kube.AppsV1().Deployments(operatorNamespace)
-	deployment, err := deployments.Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
-	applied, err := appsv1ac.ExtractDeployment(deployment, "kubectl")
-	must(t, err)
+	deployment := must.Get(deployments.Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
+	applied := must.Get(appsv1ac.ExtractDeployment(deployment, "kubectl"))(t)
 	container := &applied.Spec.Template.Spec.Containers[0]
 	before = container.Args
 	apply := func(ctx context.Context, arguments []string) {
 		container.Args = arguments
-		_, err := deployments.Apply(ctx, applied, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
-		must(t, err)
+		must.Get(deployments.Apply(ctx, applied, metav1.ApplyOptions{FieldManager: "kubectl", Force: true}))(t)
 	}
 	t.Cleanup(func() {
 		apply(context.Background(), before)
@@ -148,8 +142,7 @@ func runAtEnd(t *testing.T, commands string) {
 // operatorImages returns the images of the operator and of HAProxy.
 func operatorImages(t *testing.T) (image, haproxy string) {
 	t.Helper()
-	deployment, err := kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-	must(t, err)
+	deployment := must.Get(kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
 	operator := deployment.Spec.Template.Spec.Containers[0]
 	for _, argument := range operator.Args {
 		if value, found := strings.CutPrefix(argument, "-haproxy-image="); found {

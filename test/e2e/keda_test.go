@@ -22,6 +22,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/load"
 	"gateway/test/internal/testenv"
@@ -65,8 +66,7 @@ func newScaled(t *testing.T) *scaled {
 	waitReplicas(t, s.namespace, childName, 2)
 	s.address = findPort(t, s.namespace, 80)
 	s.client = &client{address: s.address, http: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}}
-	page, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "docs/features/wait-for-endpoint.md"))
-	must(t, err)
+	page := must.Get(os.ReadFile(filepath.Join(testbuild.MustRoot(t), "docs/features/wait-for-endpoint.md")))(t)
 	_, object, _ := strings.Cut(string(page), "```yaml\napiVersion: keda.sh/")
 	object, _, _ = strings.Cut("apiVersion: keda.sh/"+object, "```")
 	s.object = strings.NewReplacer(
@@ -86,9 +86,8 @@ func (s *scaled) startPrometheus(t *testing.T) string {
 	dir := t.TempDir()
 	config := fmt.Appendf(nil, "global: {scrape_interval: %s, scrape_timeout: %[1]s}\nscrape_configs: [{job_name: gateway-haproxy, static_configs: [{targets: [%s], labels: {namespace: %s}}]}]\n",
 		scrapes, strings.Join(targets, ", "), s.namespace)
-	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yaml"), config, 0o600))
-	server, err := url.Parse(restConfig.Host)
-	must(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "prometheus.yaml"), config, 0o600))
+	server := must.Get(url.Parse(restConfig.Host))(t)
 	address := net.JoinHostPort(server.Hostname(), fmt.Sprint(haproxytest.FreePort(t)))
 	testenv.Start(t, nil, filepath.Join(os.Getenv("PROMETHEUS"), "prometheus"), "--config.file="+filepath.Join(dir, "prometheus.yaml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/must"
 )
 
 // A Gateway's life, from its creation to its deletion, with requests through it while routes and endpoints change.
@@ -64,9 +66,8 @@ func changeEndpoints(t *testing.T, namespace string, traffic *client) {
 	waitReplicas(t, namespace, "v1", 3)
 	waitPods(t, traffic, 3)
 
-	pods, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=v1"})
-	must(t, err)
-	must(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), pods.Items[0].Name, metav1.DeleteOptions{}))
+	pods := must.Get(kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=v1"}))(t)
+	must.Do(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), pods.Items[0].Name, metav1.DeleteOptions{}))
 	eventually(t, "the deleted pod is replaced", func(ctx context.Context) error {
 		_, err := kube.CoreV1().Pods(namespace).Get(ctx, pods.Items[0].Name, metav1.GetOptions{})
 		if err == nil {
@@ -88,8 +89,7 @@ func changeEndpoints(t *testing.T, namespace string, traffic *client) {
 func scale(t *testing.T, namespace, deployment string, replicas int) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	_, err := kube.AppsV1().Deployments(namespace).Patch(t.Context(), deployment, types.MergePatchType, body, metav1.PatchOptions{}, "scale")
-	must(t, err)
+	must.Get(kube.AppsV1().Deployments(namespace).Patch(t.Context(), deployment, types.MergePatchType, body, metav1.PatchOptions{}, "scale"))(t)
 }
 
 // waitPods waits until a round of requests is answered by that many pods.
@@ -121,9 +121,8 @@ func deleteChildren(t *testing.T, namespace string) {
 		if child.kind == "Service" {
 			continue
 		}
-		before, err := child.uid(t.Context())
-		must(t, err)
-		must(t, child.delete(t.Context()))
+		before := must.Get(child.uid(t.Context()))(t)
+		must.Do(t, child.delete(t.Context()))
 		eventually(t, child.kind+" is made again", func(ctx context.Context) error {
 			after, err := child.uid(ctx)
 			if err == nil && after == before {
@@ -141,8 +140,7 @@ func changeChild(t *testing.T, namespace string) {
 	t.Helper()
 	body := []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"me"},"annotations":{"note":"mine"}},
 		"spec":{"ports":[{"name":"http","port":80,"protocol":"TCP","targetPort":1234}]}}`)
-	_, err := kube.CoreV1().Services(namespace).Patch(t.Context(), childName, types.StrategicMergePatchType, body, metav1.PatchOptions{})
-	must(t, err)
+	must.Get(kube.CoreV1().Services(namespace).Patch(t.Context(), childName, types.StrategicMergePatchType, body, metav1.PatchOptions{}))(t)
 	eventually(t, "the Service is repaired", func(ctx context.Context) error {
 		service, err := kube.CoreV1().Services(namespace).Get(ctx, childName, metav1.GetOptions{})
 		if err != nil {
@@ -161,7 +159,7 @@ func changeChild(t *testing.T, namespace string) {
 
 func deleteGateway(t *testing.T, namespace string) {
 	t.Helper()
-	must(t, gateways.AppV1().Gateways(namespace).Delete(t.Context(), gatewayName, metav1.DeleteOptions{}))
+	must.Do(t, gateways.AppV1().Gateways(namespace).Delete(t.Context(), gatewayName, metav1.DeleteOptions{}))
 	for _, child := range children(namespace) {
 		eventually(t, child.kind+" is gone", func(ctx context.Context) error {
 			_, err := child.uid(ctx)

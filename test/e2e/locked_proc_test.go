@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"gateway/internal/must"
 )
 
 // task is a process of a container, as this machine, which is the node, sees it.
@@ -30,8 +32,7 @@ func tasks(t *testing.T, pod *corev1.Pod, container string) []task {
 	if id == "" {
 		t.Fatalf("container %s of Pod %s does not run", container, pod.Name)
 	}
-	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	must(t, err)
+	groups := must.Get(filepath.Glob("/proc/[0-9]*/cgroup"))(t)
 	var found []task
 	for _, group := range groups {
 		// A process may have ended since.
@@ -60,8 +61,7 @@ func containerStatus(t *testing.T, pod *corev1.Pod, container string) corev1.Con
 // system calls are filtered.
 func expectConfined(t *testing.T, p task, user string) {
 	t.Helper()
-	content, err := os.ReadFile(p.file("status"))
-	must(t, err)
+	content := must.Get(os.ReadFile(p.file("status")))(t)
 	got := map[string]string{}
 	for line := range strings.Lines(string(content)) {
 		name, value, _ := strings.Cut(line, ":")
@@ -88,8 +88,7 @@ var runtimeMounts = []string{"/dev", "/dev/shm", "/dev/termination-log", "/etc/h
 // expectReadOnly checks that a process can write to these volumes and nowhere else, its root least of all.
 func expectReadOnly(t *testing.T, p task, volumes ...string) {
 	t.Helper()
-	content, err := os.ReadFile(p.file("mountinfo"))
-	must(t, err)
+	content := must.Get(os.ReadFile(p.file("mountinfo")))(t)
 	var writable []string
 	for line := range strings.Lines(string(content)) {
 		mount, source, _ := strings.Cut(line, " - ")
@@ -118,7 +117,7 @@ func expectReadOnly(t *testing.T, p task, volumes ...string) {
 func expectHolds(t *testing.T, p task, want ...string) {
 	t.Helper()
 	root, got := p.inside("/"), []string{}
-	err := filepath.WalkDir(root+"/.", func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root+"/.", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // a file that was replaced meanwhile
 		}
@@ -132,14 +131,12 @@ func expectHolds(t *testing.T, p task, want ...string) {
 			}
 		}
 		return nil
-	})
-	must(t, err)
+	}))
 	slices.Sort(got)
 	if got = slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("the container holds %q, want %q", got, want)
 	}
-	environment, err := os.ReadFile(p.file("environ"))
-	must(t, err)
+	environment := must.Get(os.ReadFile(p.file("environ")))(t)
 	if len(credential("environment", environment)) > 0 {
 		t.Error("its environment holds a credential")
 	}
@@ -176,16 +173,14 @@ func expectListening(t *testing.T, p task, want ...int) {
 	t.Helper()
 	var got []int
 	for file, state := range map[string]string{"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"} {
-		content, err := os.ReadFile(p.file("net/" + file))
-		must(t, err)
+		content := must.Get(os.ReadFile(p.file("net/" + file)))(t)
 		for line := range strings.Lines(string(content)) {
 			fields := strings.Fields(line)
 			if fields[3] != state {
 				continue
 			}
 			_, hexadecimal, _ := strings.Cut(fields[1], ":")
-			port, err := strconv.ParseInt(hexadecimal, 16, 32)
-			must(t, err)
+			port := must.Get(strconv.ParseInt(hexadecimal, 16, 32))(t)
 			got = append(got, int(port))
 		}
 	}
@@ -193,8 +188,7 @@ func expectListening(t *testing.T, p task, want ...int) {
 	if got = slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("the pod listens on %v, want %v", got, want)
 	}
-	content, err := os.ReadFile(p.file("net/unix"))
-	must(t, err)
+	content := must.Get(os.ReadFile(p.file("net/unix")))(t)
 	for line := range strings.Lines(string(content)) {
 		if fields := strings.Fields(line); strings.HasPrefix(fields[len(fields)-1], "@") {
 			t.Errorf("the pod has a socket outside of any directory: %s", line)
@@ -207,8 +201,7 @@ func expectListening(t *testing.T, p task, want ...int) {
 func expectPrivateSockets(t *testing.T, p task) {
 	t.Helper()
 	for _, name := range []string{"haproxy/master.sock", "haproxy/worker.sock", "haproxy-keys/keys.sock"} {
-		info, err := os.Lstat(p.inside("/run/" + name))
-		must(t, err)
+		info := must.Get(os.Lstat(p.inside("/run/" + name)))(t)
 		if info.Mode().Type() != fs.ModeSocket || info.Mode().Perm()&0o077 != 0 {
 			t.Error(fmt.Sprintf("%s is %s, want a socket without permissions", name, info.Mode()), "for the group and others")
 		}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // The users of the containers.
@@ -76,8 +77,7 @@ func TestLockedDown(t *testing.T) {
 }
 
 func expectOperatorLocked(t *testing.T) {
-	pods, err := kube.CoreV1().Pods(operatorNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: operatorSelector})
-	must(t, err)
+	pods := must.Get(kube.CoreV1().Pods(operatorNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: operatorSelector}))(t)
 	seen := 0
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -134,8 +134,7 @@ func expectLockedSpec(t *testing.T, pod *corev1.Pod) {
 			t.Errorf("volume %s is neither the pod's own nor read-only: %+v", volume.Name, volume.VolumeSource)
 		}
 	}
-	account, err := kube.CoreV1().ServiceAccounts(pod.Namespace).Get(t.Context(), spec.ServiceAccountName, metav1.GetOptions{})
-	must(t, err)
+	account := must.Get(kube.CoreV1().ServiceAccounts(pod.Namespace).Get(t.Context(), spec.ServiceAccountName, metav1.GetOptions{}))(t)
 	if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
 		t.Error("pods with the ServiceAccount have its token mounted")
 	}
@@ -143,8 +142,7 @@ func expectLockedSpec(t *testing.T, pod *corev1.Pod) {
 
 func expectServicePorts(t *testing.T, namespace string, want ...int32) {
 	t.Helper()
-	service, err := kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{})
-	must(t, err)
+	service := must.Get(kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{}))(t)
 	var got []int32
 	for _, port := range service.Spec.Ports {
 		got = append(got, port.Port)
@@ -179,13 +177,11 @@ func (c *client) raw(t *testing.T, name, path string) (status int, body string) 
 	if c.tls != nil {
 		scheme = "https://"
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+c.address, nil)
-	must(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+c.address, nil))(t)
 	request.URL.Opaque, request.Host = path, cmp.Or(name, "unknown.example.com")
 	response, err := c.http.Do(request)
-	must(t, err)
+	must.Do(t, err)
 	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	must(t, err)
+	content := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(content)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // How long changes take to become live, from the moment before the API write to the first answer by the new state. It
@@ -29,9 +30,8 @@ func TestMeasurePropagation(t *testing.T) {
 
 	others := otherRoutes(99)
 	begin := time.Now()
-	_, err := gateways.AppV1().Gateways(namespace).Create(t.Context(),
-		newGateway(append(others, route("web", rule("/", backend("v1", 1))))...), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(gateways.AppV1().Gateways(namespace).Create(t.Context(),
+		newGateway(append(others, route("web", rule("/", backend("v1", 1))))...), metav1.CreateOptions{}))(t)
 	waitProgrammed(t, namespace)
 	measure("apply to Programmed", time.Since(begin))
 	traffic := newClient(t, namespace)
@@ -67,25 +67,22 @@ func otherRoutes(n int) []appv1.Route {
 // measureEndpoints moves the one endpoint of a Service between two pods, by editing its EndpointSlice.
 func measureEndpoints(t *testing.T, namespace string, traffic *client) {
 	t.Helper()
-	_, err := kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	must.Get(kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "moving"},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	address := map[string]string{}
 	for _, version := range []string{"v1", "v2"} {
-		pods, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + version})
-		must(t, err)
+		pods := must.Get(kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + version}))(t)
 		address[version] = pods.Items[0].Status.PodIP
 	}
 	slices := kube.DiscoveryV1().EndpointSlices(namespace)
-	slice, err := slices.Create(t.Context(), &discoveryv1.EndpointSlice{
+	slice := must.Get(slices.Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "moving-1", Labels: map[string]string{discoveryv1.LabelServiceName: "moving"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(8080)), Protocol: ptr.To(corev1.ProtocolTCP)}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address["v1"]}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	setRoutes(t, namespace, route("web", rule("/", backend("moving", 1))))
 	traffic.waitAnswer(t, host, "/", http.StatusOK, "v1")
 
@@ -94,8 +91,7 @@ func measureEndpoints(t *testing.T, namespace string, traffic *client) {
 		want := []string{"v2", "v1"}[i%2]
 		slice.Endpoints[0].Addresses = []string{address[want]}
 		begin := time.Now()
-		slice, err = slices.Update(t.Context(), slice, metav1.UpdateOptions{})
-		must(t, err)
+		slice = must.Get(slices.Update(t.Context(), slice, metav1.UpdateOptions{}))(t)
 		traffic.awaitVersion(t, "/", want)
 		changes = append(changes, time.Since(begin))
 	}
@@ -111,8 +107,7 @@ func (c *client) awaitVersion(t *testing.T, path, version string) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for ; ; <-tick.C {
-		got, err := c.get(ctx, host, path)
-		must(t, err)
+		got := must.Get(c.get(ctx, host, path))(t)
 		if got.status != http.StatusOK {
 			t.Fatalf("GET %s answered %d: %s", path, got.status, got.body)
 		}

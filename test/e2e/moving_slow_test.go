@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -37,7 +38,7 @@ func TestMovingFromIngressNginx(t *testing.T) {
 	putSecret(t, s.namespace, "shop-tls", certificate)
 	s.startOld(t, root, certificate)
 
-	must(t, os.WriteFile(filepath.Join(s.dir, "ca.crt"), authority.PEM, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(s.dir, "ca.crt"), authority.PEM, 0o600))
 	page := filepath.Join(root, "docs", "tutorials", "ingress-nginx.md")
 	plugintest.ComparePage(t, page, "console moving", func(command string) string {
 		name, _, _ := strings.Cut(command, "=")
@@ -62,8 +63,7 @@ func (s *docsStage) serveIngresses(t *testing.T, root string) {
 	t.Helper()
 	crds := filepath.Join(strings.TrimSpace(testenv.Run(t, ".", nil, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")),
 		"config/crd/experimental/gateway.networking.k8s.io_")
-	files, err := filepath.Glob(crds + "*s.yaml")
-	must(t, err)
+	files := must.Get(filepath.Glob(crds + "*s.yaml"))(t)
 	var names []string
 	for _, file := range files {
 		if !strings.HasSuffix(file, "_vap_safeupgrades.yaml") {
@@ -105,14 +105,12 @@ END`)
 // startOld applies the Ingress of the page, and starts the controller that serves it.
 func (s *docsStage) startOld(t *testing.T, root string, certificate certtest.Pair) {
 	t.Helper()
-	example, err := os.ReadFile(filepath.Join(root, "cmd/kubectl-gateway/internal/convert/testdata/ingress-example.in.yaml"))
-	must(t, err)
+	example := must.Get(os.ReadFile(filepath.Join(root, "cmd/kubectl-gateway/internal/convert/testdata/ingress-example.in.yaml")))(t)
 	ingress := strings.NewReplacer("namespace: shop", "namespace: "+s.namespace, "spec:", "spec:\n  ingressClassName: nginx").Replace(string(example))
 	image := os.Getenv("INGRESS_NGINX_IMG")
 	pods := fmt.Sprintf(ingressNginx, image)
 	if image == "" {
-		service, err := kube.CoreV1().Services(s.namespace).Get(t.Context(), "api", metav1.GetOptions{})
-		must(t, err)
+		service := must.Get(kube.CoreV1().Services(s.namespace).Get(t.Context(), "api", metav1.GetOptions{}))(t)
 		_, image = operatorImages(t)
 		pem := base64.StdEncoding.EncodeToString(append(certificate.Certificate, certificate.Key...))
 		pods = fmt.Sprintf(standIn, image, service.Spec.ClusterIP, pem)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/load"
 	"gateway/test/internal/testenv"
 )
@@ -226,8 +227,7 @@ func direct(pod corev1.Pod) *client {
 func cordon(t *testing.T, node string, yes bool) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, yes)
-	_, err := kube.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), node, types.StrategicMergePatchType, body, metav1.PatchOptions{})
-	must(t, err)
+	must.Get(kube.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), node, types.StrategicMergePatchType, body, metav1.PatchOptions{}))(t)
 }
 
 // drain does what kubectl drain does: all pods but a DaemonSet's go, each when its PodDisruptionBudget lets it.
@@ -264,8 +264,7 @@ func drain(t *testing.T, node string) {
 // testSpread: the proxies, and their zones.
 func (s *nodesSite) testSpread(t *testing.T) {
 	s.expectSpread(t)
-	budget, err := kube.PolicyV1().PodDisruptionBudgets(s.namespace).Get(t.Context(), childName, metav1.GetOptions{})
-	must(t, err)
+	budget := must.Get(kube.PolicyV1().PodDisruptionBudgets(s.namespace).Get(t.Context(), childName, metav1.GetOptions{}))(t)
 	if budget.Status.DisruptionsAllowed != 1 {
 		t.Errorf("the PodDisruptionBudget allows %d disruptions, want 1", budget.Status.DisruptionsAllowed)
 	}
@@ -301,8 +300,7 @@ func (s *nodesSite) testZones(t *testing.T) {
 	for _, zone := range []string{"a", "b", "c"} {
 		newBackend(t, s.namespace, "zonal-"+zone, 2)
 		body := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"labels":{"site":"zonal"}},"spec":{"nodeSelector":{%q:%q}}}}}`, corev1.LabelTopologyZone, zone)
-		_, err := kube.AppsV1().Deployments(s.namespace).Patch(t.Context(), "zonal-"+zone, types.StrategicMergePatchType, body, metav1.PatchOptions{})
-		must(t, err)
+		must.Get(kube.AppsV1().Deployments(s.namespace).Patch(t.Context(), "zonal-"+zone, types.StrategicMergePatchType, body, metav1.PatchOptions{}))(t)
 	}
 	for _, zone := range []string{"a", "b", "c"} {
 		waitRolledOut(t, s.namespace, "zonal-"+zone, 2)
@@ -310,8 +308,7 @@ func (s *nodesSite) testZones(t *testing.T) {
 	s.newService(t, "zonal", "", nil)
 	setDistribution := func(distribution string) {
 		body := fmt.Appendf(nil, `{"spec":{"selector":{"app":null,"site":"zonal"},"trafficDistribution":%q}}`, distribution)
-		_, err := kube.CoreV1().Services(s.namespace).Patch(t.Context(), "zonal", types.MergePatchType, body, metav1.PatchOptions{})
-		must(t, err)
+		must.Get(kube.CoreV1().Services(s.namespace).Patch(t.Context(), "zonal", types.MergePatchType, body, metav1.PatchOptions{}))(t)
 	}
 	setDistribution(corev1.ServiceTrafficDistributionPreferSameZone)
 	zonal := appv1.Route{Name: "zonal", Hostnames: []appv1.Hostname{zonalHost}, Rules: []appv1.RouteRule{rule("/", backend("zonal", 1))}}
@@ -366,8 +363,7 @@ func (s *nodesSite) zonalVersions(t *testing.T, node string, n int) map[string]i
 	t.Helper()
 	to, counts := direct(s.proxyOn(t, node)), map[string]int{}
 	for range n {
-		got, err := to.get(t.Context(), zonalHost, "/")
-		must(t, err)
+		got := must.Get(to.get(t.Context(), zonalHost, "/"))(t)
 		counts[got.version]++
 	}
 	return counts
@@ -440,8 +436,7 @@ func (s *nodesSite) rollOut(t *testing.T) {
 // rolling restart loses no request.
 func (s *nodesSite) testLocal(t *testing.T) {
 	s.expose(t, corev1.ServiceExternalTrafficPolicyLocal, node3)
-	got, err := s.traffic.get(t.Context(), host, "/")
-	must(t, err)
+	got := must.Get(s.traffic.get(t.Context(), host, "/"))(t)
 	if !strings.Contains(got.body, outsideClient) {
 		t.Errorf("the proxy does not see the client: %s", got.body)
 	}

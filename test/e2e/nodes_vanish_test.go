@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/load"
 )
 
@@ -71,11 +72,10 @@ func lead(t *testing.T, node string) {
 
 func deleteOperators(t *testing.T, which func(corev1.Pod) bool) {
 	t.Helper()
-	pods, err := kube.CoreV1().Pods(operatorNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: operatorSelector})
-	must(t, err)
+	pods := must.Get(kube.CoreV1().Pods(operatorNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: operatorSelector}))(t)
 	for _, pod := range pods.Items {
 		if which(pod) {
-			must(t, kube.CoreV1().Pods(operatorNamespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}))
+			must.Do(t, kube.CoreV1().Pods(operatorNamespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}))
 		}
 	}
 	eventually(t, "those operators are gone", func(ctx context.Context) error {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 const (
@@ -32,7 +33,7 @@ func newBackend(t *testing.T, namespace, name string, replicas int32) {
 		image = "gateway-echo:dev"
 	}
 	labels := map[string]string{"app": name}
-	_, err := kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{
+	must.Get(kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: k8sappsv1.DeploymentSpec{
 			Replicas: &replicas,
@@ -42,8 +43,7 @@ func newBackend(t *testing.T, namespace, name string, replicas int32) {
 				Spec:       echoPod(image, name),
 			},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	newService(t, namespace, name)
 }
 
@@ -74,14 +74,13 @@ func echoPod(image, version string) corev1.PodSpec {
 
 func newService(t *testing.T, namespace, name string) {
 	t.Helper()
-	_, err := kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	must.Get(kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": name},
 			Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // newGateway is a Gateway of one proxy with the given routes. Connections that tests leave open keep no pod for long.
@@ -118,18 +117,15 @@ func backend(service string, weight int32) appv1.BackendRef {
 // create applies the Gateway and waits until it is Programmed.
 func create(t *testing.T, namespace string, gateway *appv1.Gateway) {
 	t.Helper()
-	_, err := gateways.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(gateways.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{}))(t)
 	waitProgrammed(t, namespace)
 }
 
 // setRoutes replaces the Gateway's routes, leaves the rest as it is, and returns the generation that makes.
 func setRoutes(t *testing.T, namespace string, routes ...appv1.Route) int64 {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"spec": map[string]any{"routes": routes}})
-	must(t, err)
-	gateway, err := gateways.AppV1().Gateways(namespace).Patch(t.Context(), gatewayName, types.MergePatchType, body, metav1.PatchOptions{})
-	must(t, err)
+	body := must.Get(json.Marshal(map[string]any{"spec": map[string]any{"routes": routes}}))(t)
+	gateway := must.Get(gateways.AppV1().Gateways(namespace).Patch(t.Context(), gatewayName, types.MergePatchType, body, metav1.PatchOptions{}))(t)
 	return gateway.Generation
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
@@ -64,7 +65,7 @@ func testProxyPods(t *testing.T, bin string) {
 				t.Errorf("got %+v", got)
 			}
 		}
-		must(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), "pending", metav1.DeleteOptions{}))
+		must.Do(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), "pending", metav1.DeleteOptions{}))
 	})
 	t.Run("logs", func(t *testing.T) {
 		eventually(t, "the log has the request", func(context.Context) error {
@@ -85,13 +86,12 @@ func followLogs(t *testing.T, plugin, namespace, before string, traffic *client)
 	var out lockedBuffer
 	command := exec.CommandContext(ctx, plugin, "logs", gatewayName, "-n", namespace, "-f", "--tail", "0", "--route", "shop", "-o", "json")
 	command.Stdout = &out
-	must(t, command.Start())
+	must.Do(t, command.Start())
 	defer func() {
 		stop()
 		_ = command.Wait() // it was killed
 	}()
-	_, err := gateways.AppV1().Gateways(namespace).Patch(ctx, gatewayName, types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(gateways.AppV1().Gateways(namespace).Patch(ctx, gatewayName, types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{}))(t)
 	eventually(t, "a request to the new pod is in the log", func(ctx context.Context) error {
 		traffic.http.CloseIdleConnections() // the next one may go to the other pod
 		if _, err := traffic.get(ctx, host, "/shop"); err != nil {
@@ -155,7 +155,7 @@ func askPods(t *testing.T, plugin string, code int, namespace string) []podAnswe
 		t.Fatalf("exit code %d, want %d: %v", got, code, err)
 	}
 	var answers []podAnswer
-	must(t, json.Unmarshal([]byte(out), &answers))
+	must.Do(t, json.Unmarshal([]byte(out), &answers))
 	return answers
 }
 
@@ -165,10 +165,8 @@ func newPendingProxy(t *testing.T, namespace string) {
 	spec := echoPod("none", "none")
 	spec.NodeSelector = map[string]string{"no-such": "node"}
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(0))
-	selector, err := metav1.ParseToLabelSelector(proxypod.PodSelector(gatewayName).String())
-	must(t, err)
-	_, err = kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+	selector := must.Get(metav1.ParseToLabelSelector(proxypod.PodSelector(gatewayName).String()))(t)
+	must.Get(kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "pending", Labels: selector.MatchLabels}, Spec: spec,
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }

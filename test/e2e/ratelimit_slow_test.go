@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // TestRateLimitUnderLoad: three proxy pods get three times as many requests as their limit lets through. One of them is
@@ -42,13 +43,12 @@ func TestRateLimitUnderLoad(t *testing.T) {
 	steady("three pods")
 	pod := livingPods(t, namespace)[0]
 	killed := time.Now()
-	must(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
+	must.Do(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 	time.Sleep(time.Until(killed.Add(time.Second)))
 	l.check(t, "the second after a pod was killed", killed, time.Second, 90, 110)
 	waitReplicas(t, namespace, childName, 3)
 	steady("with the new pod")
-	_, err := gateways.AppV1().Gateways(namespace).Patch(t.Context(), gatewayName, types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(gateways.AppV1().Gateways(namespace).Patch(t.Context(), gatewayName, types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}))(t)
 	waitReplicas(t, namespace, childName, 4)
 	l.check(t, "the second before four pods were ready", time.Now().Add(-time.Second), time.Second, 90, 110)
 	steady("four pods")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // mostRequests is the limit that TestRateLimitOfAllPods sends requests to, in an hour.
@@ -35,7 +36,7 @@ func TestRateLimitOfAllPods(t *testing.T) {
 	limit.waitConnected(t)
 	limit.exceed(t)
 	pods := livingPods(t, namespace)
-	must(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
+	must.Do(t, kube.CoreV1().Pods(namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 	waitReplicas(t, namespace, childName, 3)
 	limit.waitConnected(t)
 	limit.exceed(t)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 func TestSplitAndStatusCodes(t *testing.T) {
@@ -114,8 +115,7 @@ func TestAccessLogAndMetrics(t *testing.T) {
 	})
 
 	for port, metric := range map[string]string{"8404": "haproxy_process_", "8405": "gateway_agent_generation"} {
-		body, err := kube.CoreV1().Pods(namespace).ProxyGet("http", pod.Name, port, "/metrics", nil).DoRaw(t.Context())
-		must(t, err)
+		body := must.Get(kube.CoreV1().Pods(namespace).ProxyGet("http", pod.Name, port, "/metrics", nil).DoRaw(t.Context()))(t)
 		if !strings.Contains(string(body), metric) {
 			t.Errorf("/metrics on port %s has no %s", port, metric)
 		}

@@ -20,6 +20,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // mountPatience bounds how long kubelet may take to write a changed Secret into a running pod: it looks at a pod once a
@@ -77,16 +78,13 @@ func putSecret(t *testing.T, namespace, name string, pair certtest.Pair) {
 	if _, err := client.Create(t.Context(), secret, metav1.CreateOptions{}); err == nil {
 		return
 	}
-	_, err := client.Update(t.Context(), secret, metav1.UpdateOptions{})
-	must(t, err)
+	must.Get(client.Update(t.Context(), secret, metav1.UpdateOptions{}))(t)
 }
 
 func setListeners(t *testing.T, namespace string, listeners ...appv1.Listener) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"spec": map[string]any{"listeners": listeners}})
-	must(t, err)
-	_, err = gateways.AppV1().Gateways(namespace).Patch(t.Context(), gatewayName, types.MergePatchType, body, metav1.PatchOptions{})
-	must(t, err)
+	body := must.Get(json.Marshal(map[string]any{"spec": map[string]any{"listeners": listeners}}))(t)
+	must.Get(gateways.AppV1().Gateways(namespace).Patch(t.Context(), gatewayName, types.MergePatchType, body, metav1.PatchOptions{}))(t)
 }
 
 // wakeKubelet changes the proxies again and again until the test ends: kubelet writes changed Secrets into a pod that

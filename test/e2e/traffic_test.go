@@ -21,6 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+
+	"gateway/internal/must"
 )
 
 // answer is what came back for a request.
@@ -58,8 +60,7 @@ func newTLSClient(t *testing.T, namespace string, authorities *x509.CertPool) *c
 // port.
 func findPort(t *testing.T, namespace string, port int) string {
 	t.Helper()
-	service, err := kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{})
-	must(t, err)
+	service := must.Get(kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{}))(t)
 	address := net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(port))
 	if onNode() {
 		eventually(t, "the Service takes connections", func(ctx context.Context) error {
@@ -98,11 +99,10 @@ func forward(t *testing.T, namespace string, port int) string {
 	pods := proxyPods(t, namespace)
 	forwarding := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pods[0].Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(restConfig)
-	must(t, err)
+	must.Do(t, err)
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, forwarding)
 	ready := make(chan struct{})
-	forwarder, err := portforward.New(dialer, []string{"0:" + strconv.Itoa(port)}, t.Context().Done(), ready, io.Discard, io.Discard)
-	must(t, err)
+	forwarder := must.Get(portforward.New(dialer, []string{"0:" + strconv.Itoa(port)}, t.Context().Done(), ready, io.Discard, io.Discard))(t)
 	failed := make(chan error, 1)
 	go func() { failed <- forwarder.ForwardPorts() }()
 	select {
@@ -110,15 +110,13 @@ func forward(t *testing.T, namespace string, port int) string {
 		t.Fatalf("failed to forward a port to Pod %s/%s: %v", namespace, pods[0].Name, err)
 	case <-ready:
 	}
-	ports, err := forwarder.GetPorts()
-	must(t, err)
+	ports := must.Get(forwarder.GetPorts())(t)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local)))
 }
 
 func proxyPods(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
-	pods, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.example.com/gateway=" + gatewayName})
-	must(t, err)
+	pods := must.Get(kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.example.com/gateway=" + gatewayName}))(t)
 	if len(pods.Items) == 0 {
 		t.Fatalf("Gateway %s/%s has no pods", namespace, gatewayName)
 	}
@@ -173,8 +171,7 @@ func (c *client) versions(t *testing.T, path string, n int) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
 	for range n {
-		got, err := c.get(t.Context(), host, path)
-		must(t, err)
+		got := must.Get(c.get(t.Context(), host, path))(t)
 		counts[fmt.Sprintf("%d %s", got.status, got.version)]++
 	}
 	return counts

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 	"gateway/internal/testbuild"
 )
@@ -76,7 +77,7 @@ func testCommands(t *testing.T, bin string) {
 			s := newDocsStage(t, bin, root)
 			s.run(t, "kubectl gateway apply -f artifacts/examples/shop.yaml --wait")
 			content, err := os.ReadFile(page) //nolint:gosec // ours
-			must(t, err)
+			must.Do(t, err)
 			for _, block := range shellOnCluster.FindAllStringSubmatch(string(content), -1) {
 				if out := s.shell(t, "set -ex\n"+block[1]+"echo all commands succeeded"); !strings.HasSuffix(out, "all commands succeeded\n") {
 					t.Errorf("%s: a command failed:\n%s", page, out)
@@ -117,18 +118,17 @@ type docsStage struct {
 func (s *docsStage) copyExamples(t *testing.T, root string) {
 	t.Helper()
 	const examples = "artifacts/examples"
-	must(t, os.CopyFS(filepath.Join(s.dir, examples), os.DirFS(filepath.Join(root, examples))))
-	files, err := filepath.Glob(filepath.Join(s.dir, examples, "*.yaml"))
-	must(t, err)
+	must.Do(t, os.CopyFS(filepath.Join(s.dir, examples), os.DirFS(filepath.Join(root, examples))))
+	files := must.Get(filepath.Glob(filepath.Join(s.dir, examples, "*.yaml")))(t)
 	inNamespace := regexp.MustCompile(`(namespace: |kind: Namespace\nmetadata:\n  name: )shop\b`)
 	for _, file := range files {
 		content, err := os.ReadFile(file) //nolint:gosec // ours
-		must(t, err)
+		must.Do(t, err)
 		changed := inNamespace.ReplaceAllString(string(content), "${1}"+s.namespace)
 		if image := os.Getenv("ECHO_IMG"); image != "" {
 			changed = strings.ReplaceAll(changed, "gateway-echo:dev", image)
 		}
-		must(t, os.WriteFile(file, []byte(changed), 0o600))
+		must.Do(t, os.WriteFile(file, []byte(changed), 0o600))
 	}
 }
 

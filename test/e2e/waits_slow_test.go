@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/load"
 )
 
@@ -21,9 +22,8 @@ import (
 func TestTheLastPodStops(t *testing.T) {
 	namespace := newNamespace(t)
 	newBackend(t, namespace, "v1", 0)
-	_, err := kube.AppsV1().Deployments(namespace).Patch(t.Context(), "v1", types.StrategicMergePatchType, []byte(`{"spec": {"replicas": 1, "template": {"spec":
-		{"containers": [{"name": "echo", "lifecycle": {"preStop": {"sleep": {"seconds": 3}}}}]}}}}`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(kube.AppsV1().Deployments(namespace).Patch(t.Context(), "v1", types.StrategicMergePatchType, []byte(`{"spec": {"replicas": 1, "template": {"spec":
+		{"containers": [{"name": "echo", "lifecycle": {"preStop": {"sleep": {"seconds": 3}}}}]}}}}`), metav1.PatchOptions{}))(t)
 	gateway := newGateway(route("web", rule("/", backend("v1", 1))))
 	gateway.Spec.Replicas = ptr.To(int32(2))
 	gateway.Spec.Backends = []appv1.Backend{{Name: "v1", Port: 80, WaitForEndpoint: &appv1.WaitForEndpoint{Timeout: "1m", MaxRequests: ptr.To(int32(1000))}}}

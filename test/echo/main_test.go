@@ -29,6 +29,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"gateway/internal/must"
 )
 
 // start serves on ports of its own until the test ends and returns their addresses: plain, TLS, PROXY protocol. stop is
@@ -36,10 +38,7 @@ import (
 func start(t *testing.T, certificates string) (addresses [3]string, stop func() error) {
 	t.Helper()
 	o := options{listen: "127.0.0.1:0", tlsListen: "127.0.0.1:0", proxyListen: "127.0.0.1:0", certificates: certificates}
-	listeners, err := o.listeners()
-	if err != nil {
-		t.Fatal(err)
-	}
+	listeners := must.Get(o.listeners())(t)
 	for i, listener := range listeners {
 		addresses[i] = listener.Addr().String()
 	}
@@ -75,14 +74,9 @@ func http1(p *http.Protocols) { p.SetHTTP1(true) }
 func get(t *testing.T, client *http.Client, url string) (int, string) {
 	t.Helper()
 	response, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(body)
 }
 
@@ -98,21 +92,13 @@ func parse(t *testing.T, body string) reply {
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	addresses, _ := start(t, "")
-	request, err := http.NewRequest(http.MethodPost, "http://"+addresses[0]+"//a/%2e%2e/b?x=1&x=2", strings.NewReader("hello"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequest(http.MethodPost, "http://"+addresses[0]+"//a/%2e%2e/b?x=1&x=2", strings.NewReader("hello")))(t)
 	request.Host = "shop.example.com"
 	request.Header["X-Two"] = []string{"1", "2"}
 	response, err := clientOf(t, http1, nil).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(t)
 	r := parse(t, string(body))
 	if response.StatusCode != http.StatusOK || r.Version != "v7" || r.Method != http.MethodPost || r.Host != "shop.example.com" ||
 		r.Path != "//a/%2e%2e/b" || r.Query != "x=1&x=2" || r.BodyBytes != 5 || r.Protocol != "HTTP/1.1" ||
@@ -164,9 +150,7 @@ func TestEventsStream(t *testing.T) {
 	t.Parallel()
 	addresses, stop := start(t, "")
 	response, err := clientOf(t, http1, nil).Get("http://" + addresses[0] + "/events?interval=1ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if kind := response.Header.Get("Content-Type"); kind != "text/event-stream" {
 		t.Errorf("Content-Type is %q", kind)
@@ -200,10 +184,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	addresses, stop := start(t, "")
-	connection, err := websocket.Dial("ws://"+addresses[0]+"/ws", "", "http://localhost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(websocket.Dial("ws://"+addresses[0]+"/ws", "", "http://localhost"))(t)
 	defer func() { _ = connection.Close() }()
 	for _, sent := range []message{
 		{websocket.TextFrame, []byte("hello")},
@@ -211,12 +192,8 @@ func TestWebSocket(t *testing.T) {
 		{websocket.TextFrame, []byte(strings.Repeat("x", 100_000))},
 	} {
 		var got message
-		if err := messages.Send(connection, sent); err != nil {
-			t.Fatal(err)
-		}
-		if err := messages.Receive(connection, &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, messages.Send(connection, sent))
+		must.Do(t, messages.Receive(connection, &got))
 		if got.kind != sent.kind || string(got.data) != string(sent.data) {
 			t.Errorf("%d bytes of kind %d came back as %d bytes of kind %d", len(sent.data), sent.kind, len(got.data), got.kind)
 		}
@@ -232,10 +209,7 @@ func TestWebSocket(t *testing.T) {
 func TestGRPCHealth(t *testing.T) {
 	t.Parallel()
 	addresses, stop := start(t, "")
-	connection, err := grpc.NewClient(addresses[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(grpc.NewClient(addresses[0], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() { _ = connection.Close() }()
 	client := grpc_health_v1.NewHealthClient(connection)
 	answer, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
@@ -246,10 +220,7 @@ func TestGRPCHealth(t *testing.T) {
 	if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "none"}); status.Code(err) != codes.NotFound {
 		t.Errorf("Check of an unknown service: %v", err)
 	}
-	watch, err := client.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	watch := must.Get(client.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{}))(t)
 	if answer, err := watch.Recv(); err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("Watch: %v, %v", answer, err)
 	}
@@ -261,20 +232,12 @@ func TestGRPCHealth(t *testing.T) {
 func TestGRPCMessages(t *testing.T) {
 	t.Parallel()
 	addresses, stop := start(t, "")
-	connection, err := grpc.NewClient(addresses[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(grpc.NewClient(addresses[0], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() { _ = connection.Close() }()
-	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/echo.Echo/Echo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(connection.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/echo.Echo/Echo"))(t)
 	for _, sent := range []string{"one", "two"} {
 		var got grpc_health_v1.HealthCheckRequest
-		if err := stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: sent}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: sent}))
 		if err := stream.RecvMsg(&got); err != nil || got.Service != sent {
 			t.Errorf("%q came back as %q, %v", sent, got.Service, err)
 		}
@@ -303,10 +266,7 @@ func TestTLS(t *testing.T) {
 	for serial := range int64(2) {
 		writeCertificate(t, dir, serial, roots)
 		for _, protocol := range []string{"h2", "http/1.1"} {
-			connection, err := dial(protocol)
-			if err != nil {
-				t.Fatal(err)
-			}
+			connection := must.Get(dial(protocol))(t)
 			state := connection.ConnectionState()
 			if state.NegotiatedProtocol != protocol || state.PeerCertificates[0].SerialNumber.Int64() != serial {
 				t.Errorf("got protocol %s, certificate %v, want %s, %d",
@@ -320,10 +280,7 @@ func TestTLS(t *testing.T) {
 	if r := parse(t, body); status != http.StatusOK || r.Protocol != "HTTP/2.0" || r.ServerName != "echo.example.com" || r.ClientCertificate != "" {
 		t.Errorf("answered %d %s", status, body)
 	}
-	shown, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := must.Get(tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")))(t)
 	config := &tls.Config{RootCAs: roots, ServerName: "echo.example.com", Certificates: []tls.Certificate{shown}}
 	client = clientOf(t, func(p *http.Protocols) { p.SetHTTP2(true) }, config)
 	if status, body := get(t, client, "https://"+addresses[1]+"/"); parse(t, body).ClientCertificate != "CN=caller" {
@@ -334,28 +291,17 @@ func TestTLS(t *testing.T) {
 // writeCertificate writes a certificate for echo.example.com, and adds it to those trusted.
 func writeCertificate(t *testing.T, dir string, serial int64, roots *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "caller"}, DNSNames: []string{"echo.example.com"}, NotAfter: time.Now().Add(time.Hour),
 	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	for name, block := range map[string]pem.Block{
 		"tls.crt": {Type: "CERTIFICATE", Bytes: certificate}, "tls.key": {Type: "PRIVATE KEY", Bytes: private},
 	} {
 		content := pem.EncodeToMemory(&block)
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 		if name == "tls.crt" {
 			roots.AppendCertsFromPEM(content)
 		}
@@ -382,10 +328,7 @@ func TestProxyProtocol(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			connection, err := net.Dial("tcp", addresses[2])
-			if err != nil {
-				t.Fatal(err)
-			}
+			connection := must.Get(net.Dial("tcp", addresses[2]))(t)
 			defer func() { _ = connection.Close() }()
 			_, _ = io.WriteString(connection, test.header+"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 			response, err := http.ReadResponse(bufio.NewReader(connection), nil)
@@ -399,10 +342,7 @@ func TestProxyProtocol(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = response.Body.Close() }()
-			body, err := io.ReadAll(response.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must.Get(io.ReadAll(response.Body))(t)
 			if r := parse(t, string(body)); !strings.HasPrefix(r.Client, test.client) {
 				t.Errorf("the client is %q, want %q", r.Client, test.client)
 			}

@@ -18,6 +18,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 )
@@ -71,9 +72,7 @@ func start(t *testing.T, part string) *grpc.ClientConn {
 	gateway := &appv1.Gateway{}
 	port := haproxytest.FreePort(t)
 	spec := fmt.Sprintf("listeners: [{name: http, port: %d, protocol: HTTP}]\n", port) + part
-	if err := yaml.UnmarshalStrict([]byte(spec), &gateway.Spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(spec), &gateway.Spec))
 	table, _ := routing.Compile(source.Translate(gateway), filters.Problem)
 	in := render.Input{
 		Table: table, Paths: haproxytest.NewPaths(t),
@@ -84,10 +83,7 @@ func start(t *testing.T, part string) *grpc.ClientConn {
 		},
 	}
 	haproxytest.Start(t, in.Paths, render.Render(in).AllFiles())
-	connection, err := grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", port), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", port), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = connection.Close() })
 	return connection
 }

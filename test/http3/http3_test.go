@@ -23,6 +23,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 )
 
 const world = `
@@ -64,12 +65,8 @@ func start(t *testing.T, web http.HandlerFunc) proxy {
 		for _, c := range certificates {
 			pair := p.ca.Issue(t, c.Names)
 			dir := filepath.Join(in.Paths.CertificateDir, c.Secret)
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "tls.pem"), append(pair.Certificate, pair.Key...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(dir, 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(dir, "tls.pem"), append(pair.Certificate, pair.Key...), 0o600))
 		}
 	}
 	p.haproxy = haproxytest.Start(t, in.Paths, render.Render(in).AllFiles())
@@ -108,10 +105,7 @@ func TestHTTP3(t *testing.T) {
 		{"https://a.example.com/other", "", 404, ""},
 		{"https://blog.test/web", "", 421, ""},
 	} {
-		response, err := client.Post(test.url, "text/plain", strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get(client.Post(test.url, "text/plain", strings.NewReader(test.body)))(t)
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || response.ProtoMajor != 3 || response.StatusCode != test.status || !bytes.HasSuffix(body, []byte(test.want)) {
@@ -171,10 +165,7 @@ func TestHTTP3IsOffered(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, address)
 			},
 		}
-		response, err := (&http.Client{Transport: transport}).Get(test.scheme + "://" + test.host + "/web")
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get((&http.Client{Transport: transport}).Get(test.scheme + "://" + test.host + "/web"))(t)
 		_ = response.Body.Close()
 		transport.CloseIdleConnections()
 		if got := response.Header.Get("Alt-Svc"); response.StatusCode != http.StatusOK || got != test.want {

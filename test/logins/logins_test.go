@@ -26,6 +26,7 @@ import (
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/login"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
 	"gateway/internal/testbuild"
@@ -85,9 +86,7 @@ func startSites(t *testing.T) *sites {
 			k := &keeper.Keeper{
 				Secrets: secrets.Dir, Pairs: in.Paths.CertificateDir, Certificates: t.TempDir(), Users: passwords.NewChecker(), HAProxy: runtime.NewWorker(h.WorkerSocket),
 			}
-			if err := k.Look(t.Context(), time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.Look(t.Context(), time.Now()))
 		}
 	}
 	testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-login"), "-logtostderr", "-secrets-dir="+secrets.Dir, "-authorities-dir="+t.TempDir(), "-socket="+socket)
@@ -124,17 +123,10 @@ var ports = regexp.MustCompile(`:[0-9]{4,5}\b`)
 // send returns what tells an answer from another one.
 func (s *sites) send(port int32, request string) string {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))))(s.t)
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	must.Get(io.WriteString(conn, request))(s.t)
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		s.t.Fatalf("%q: %v", request, err)

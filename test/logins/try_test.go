@@ -21,6 +21,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -79,9 +80,7 @@ func TestTry(t *testing.T) {
 	content += object(t, "Secret", "login", "stringData", map[string]string{
 		"session-keys": strings.Repeat("ab", 32), "client-secret": provider.ClientSecret, "issuer": provider.Issuer(),
 	})
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 	running := testenv.Start(t, nil, filepath.Join(dir, "kubectl-gateway"), "try", "-f", file, "--endpoint", "web:80="+backend.Listener.Addr().String())
 	testenv.Eventually(t, time.Minute, "the Gateway to run", func(context.Context) error {
 		if out := running.Output(); !strings.Contains(out, "Save a file") {
@@ -89,10 +88,7 @@ func TestTry(t *testing.T) {
 		}
 		return nil
 	})
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	browser := &http.Client{Jar: jar, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // both are of this test
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -100,15 +96,10 @@ func TestTry(t *testing.T) {
 		},
 	}}
 	t.Cleanup(browser.CloseIdleConnections)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://shop.example.com:"+port+"/cart", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://shop.example.com:"+port+"/cart", nil))(t)
 	request.Header.Set("Accept", "text/html")
 	answer, err := browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if body, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusOK || string(body) != "/cart of jane.doe@example.com" {
 		t.Errorf("got %s, %q\n%s", answer.Status, body, running.Output())
@@ -118,13 +109,10 @@ func TestTry(t *testing.T) {
 // startProvider starts an OpenID provider at an address of this machine, where anyone is logged in.
 func startProvider(t *testing.T) (*mockoidc.MockOIDC, *certtest.Authority) {
 	t.Helper()
-	provider, err := mockoidc.NewServer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	provider := must.Get(mockoidc.NewServer(nil))(t)
 	provider.ClientID = "shop"
 	// It knows client_secret_post alone.
-	if err := provider.AddMiddleware(func(next http.Handler) http.Handler {
+	must.Do(t, provider.AddMiddleware(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if id, secret, ok := r.BasicAuth(); ok && r.ParseForm() == nil {
 				r.Form.Set("client_id", id)
@@ -132,23 +120,13 @@ func startProvider(t *testing.T) (*mockoidc.MockOIDC, *certtest.Authority) {
 			}
 			next.ServeHTTP(w, r)
 		})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	authority, address := certtest.NewAuthority(t), testenv.OwnAddress(t)
 	pair := authority.Issue(t, nil, certtest.Addresses(net.ParseIP(address)))
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(address, "0")))(t)
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	if err := provider.Start(tls.NewListener(listener, config), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, provider.Start(tls.NewListener(listener, config), config))
 	t.Cleanup(func() { _ = provider.Shutdown() })
 	return provider, authority
 }
@@ -156,9 +134,6 @@ func startProvider(t *testing.T) (*mockoidc.MockOIDC, *certtest.Authority) {
 // object returns a document with a ConfigMap or a Secret.
 func object(t *testing.T, kind, name, field string, content map[string]string) string {
 	t.Helper()
-	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]string{"name": name}, field: content})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]string{"name": name}, field: content}))(t)
 	return "---\n" + string(text)
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/must"
 	"gateway/internal/version"
 	shared "gateway/test/internal/conformance"
 )
@@ -38,20 +39,17 @@ var (
 
 // TestConformance runs the tests of the supported features, for all profiles but a mesh's.
 func TestConformance(t *testing.T) {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("TEST_KUBECONFIG"))
-	must(t, err)
+	config := must.Get(clientcmd.BuildConfigFromFlags("", os.Getenv("TEST_KUBECONFIG")))(t)
 	config.QPS = -1
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
 		gatewayv1.Install, gatewayv1beta1.Install,
 	} {
-		must(t, add(scheme))
+		must.Do(t, add(scheme))
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	must(t, err)
-	clientset, err := kubernetes.NewForConfig(config)
-	must(t, err)
+	c := must.Get(client.New(config, client.Options{Scheme: scheme}))(t)
+	clientset := must.Get(kubernetes.NewForConfig(config))(t)
 	options := suite.ConformanceOptions{
 		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: clientset, RestConfig: config,
 		ManifestFS: []fs.FS{&conformance.Manifests},
@@ -70,8 +68,7 @@ func TestConformance(t *testing.T) {
 			},
 		},
 	}
-	s, err := suite.NewConformanceTestSuite(options)
-	must(t, err)
+	s := must.Get(suite.NewConformanceTestSuite(options))(t)
 	wanted := tests.ConformanceTests
 	if *only != "" {
 		wanted = nil
@@ -97,16 +94,7 @@ func addresses(value string) []gatewayv1.GatewaySpecAddress {
 
 func writeReport(t *testing.T, s *suite.ConformanceTestSuite) {
 	t.Helper()
-	result, err := s.Report()
-	must(t, err)
-	content, err := yaml.Marshal(result)
-	must(t, err)
-	must(t, os.WriteFile(*report, content, 0o600))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(s.Report())(t)
+	content := must.Get(yaml.Marshal(result))(t)
+	must.Do(t, os.WriteFile(*report, content, 0o600))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 )
 
@@ -16,9 +17,7 @@ func stubs(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, commands := range programs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+commands+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+commands+"\n"), 0o700))
 	}
 	return dir
 }
@@ -101,12 +100,8 @@ func TestEtcd(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			dir, cache := stubs(t, map[string]string{"etcd": c.onPath, "apt-get": "exit 1"}), t.TempDir()
 			fetched := filepath.Join(cache, "gateway/etcd/usr/bin")
-			if err := os.MkdirAll(fetched, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(fetched, "etcd"), []byte("#!/bin/sh\n"+c.cached+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(fetched, 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(fetched, "etcd"), []byte("#!/bin/sh\n"+c.cached+"\n"), 0o700))
 			output, ok := script(t, dir, "hack/etcd.sh", "XDG_CACHE_HOME="+cache)
 			if want := c.want(dir, fetched); ok != c.ok || !strings.Contains(output, want) {
 				t.Errorf("it succeeds: %v, and prints\n%s\nwant %q", ok, output, want)
@@ -134,9 +129,7 @@ func TestFailuresAreSummed(t *testing.T) {
 	const output = "--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/part (0.1s)\n--- FAIL: TestB (0.1s)\nFAIL\nFAIL\tgateway/test/apiserver/edits\t1s\n" +
 		"ok  \tgateway/internal/model\t1s\nFAIL\tgateway/cmd/kubectl-gateway/internal/cli [build failed]\n--- FAIL: TestC (1s)\nFAIL\tgateway/internal/agent\t1s\n"
 	file := filepath.Join(t.TempDir(), "output")
-	if err := os.WriteFile(file, []byte(output), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(output), 0o600))
 	const functions = `eval "$(sed -n '/^failures() {/,/^}/p' hack/test.sh)"; unit() { true; }; failures ` // and what follows
 	got, ok := script(t, t.TempDir(), functions+file+" unit")
 	want := `            TestA (0.1s)
@@ -160,9 +153,7 @@ func TestTryBuildsWhatRulesNeed(t *testing.T) {
 	dir := stubs(t, map[string]string{"make": `echo "make $*"; exit 1`, "go": "echo go1.99"})
 	for filter, want := range map[string]string{"RateLimit": "plugin\n", "WAF": "plugin bin/gateway-waf\n", "OIDC": "plugin bin/gateway-login\n"} {
 		file := filepath.Join(dir, filter+".yaml")
-		if err := os.WriteFile(file, []byte("filters: [{type: "+filter+"}]\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("filters: [{type: "+filter+"}]\n"), 0o600))
 		if output, _ := script(t, dir, "hack/try.sh "+file, "XDG_CACHE_HOME="+dir); !strings.Contains(output, "make --no-print-directory "+want) {
 			t.Errorf("%s: it prints\n%s", filter, output)
 		}
@@ -172,10 +163,7 @@ func TestTryBuildsWhatRulesNeed(t *testing.T) {
 // TestRelease makes a release of programs that are none, and verifies it as a stranger does: it is signed, another
 // build makes the same, and a changed byte of any file is refused by the file's name.
 func TestRelease(t *testing.T) {
-	real, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	real := must.Get(exec.LookPath("go"))(t)
 	programs := stubs(t, map[string]string{"go": `real=` + real + `
 		case "$*" in *hack/cluster/image*|*hack/release*|env*|version*) exec $real "$@";; esac
 		[ "$1" = build ] || exit 1

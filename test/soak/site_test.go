@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // site is a Gateway with two proxies, a backend of two pods and a certificate, in a namespace of its own.
@@ -31,27 +32,24 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	namespace := must.Get(kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "soak-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
-	}}, metav1.CreateOptions{})
-	must(t, err)
+	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		_ = kube.CoreV1().Namespaces().Delete(context.Background(), namespace.Name, metav1.DeleteOptions{})
 	})
 	s := &site{namespace: namespace.Name, authority: certtest.NewAuthority(t)}
 	s.newBackend(t)
-	must(t, s.putSecret(t))
-	_, err = gateways.AppV1().Gateways(s.namespace).Create(t.Context(), &appv1.Gateway{
+	must.Do(t, s.putSecret(t))
+	must.Get(gateways.AppV1().Gateways(s.namespace).Create(t.Context(), &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: gatewayName},
 		Spec: appv1.GatewaySpec{
 			Replicas: ptr.To(int32(2)), Service: appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP},
 			Listeners: listeners(false), Routes: routes(0),
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	must(t, wait.PollUntilContextTimeout(t.Context(), time.Second, 2*time.Minute, true, s.isProgrammed))
-	service, err := kube.CoreV1().Services(s.namespace).Get(t.Context(), gatewayName+"-gateway", metav1.GetOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
+	must.Do(t, wait.PollUntilContextTimeout(t.Context(), time.Second, 2*time.Minute, true, s.isProgrammed))
+	service := must.Get(kube.CoreV1().Services(s.namespace).Get(t.Context(), gatewayName+"-gateway", metav1.GetOptions{}))(t)
 	s.http, s.https = service.Spec.ClusterIP+":80", service.Spec.ClusterIP+":443"
 	return s
 }
@@ -104,22 +102,20 @@ func (s *site) newBackend(t *testing.T) {
 	if image == "" {
 		image = "gateway-echo:dev"
 	}
-	_, err := kube.AppsV1().Deployments(s.namespace).Create(t.Context(), &k8sappsv1.Deployment{
+	must.Get(kube.AppsV1().Deployments(s.namespace).Create(t.Context(), &k8sappsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "echo"},
 		Spec: k8sappsv1.DeploymentSpec{
 			Replicas: ptr.To(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: echoPod(image)},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	for name, selector := range map[string]map[string]string{"echo": labels, "moving": nil} {
-		_, err := kube.CoreV1().Services(s.namespace).Create(t.Context(), &corev1.Service{
+		must.Get(kube.CoreV1().Services(s.namespace).Create(t.Context(), &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:       corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}},
-		}, metav1.CreateOptions{})
-		must(t, err)
+		}, metav1.CreateOptions{}))(t)
 	}
-	must(t, wait.PollUntilContextTimeout(t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
+	must.Do(t, wait.PollUntilContextTimeout(t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
 		d, err := kube.AppsV1().Deployments(s.namespace).Get(ctx, "echo", metav1.GetOptions{})
 		return err == nil && d.Status.ReadyReplicas == 2, err
 	}))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gateway/generated/app/clientset/versioned"
+	"gateway/internal/must"
 )
 
 const (
@@ -32,23 +33,12 @@ var (
 	gateways   versioned.Interface
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestSoak(t *testing.T) {
-	duration, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "30m"))
-	must(t, err)
-	restConfig, err = clientcmd.BuildConfigFromFlags("", os.Getenv("TEST_KUBECONFIG"))
-	must(t, err)
+	duration := must.Get(time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "30m")))(t)
+	restConfig = must.Get(clientcmd.BuildConfigFromFlags("", os.Getenv("TEST_KUBECONFIG")))(t)
 	restConfig.QPS = -1
-	kube, err = kubernetes.NewForConfig(restConfig)
-	must(t, err)
-	gateways, err = versioned.NewForConfig(restConfig)
-	must(t, err)
+	kube = must.Get(kubernetes.NewForConfig(restConfig))(t)
+	gateways = must.Get(versioned.NewForConfig(restConfig))(t)
 
 	site := newSite(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -71,7 +61,7 @@ func TestSoak(t *testing.T) {
 		fmt.Printf("%-22s %s\n", what, verdict)
 	}
 	if picture := os.Getenv("SOAK_PICTURE"); picture != "" {
-		must(t, os.WriteFile(picture, []byte(draw(samples)), 0o600))
+		must.Do(t, os.WriteFile(picture, []byte(draw(samples)), 0o600))
 	}
 	if len(requests.lost) > 0 {
 		t.Errorf("%d requests were lost: %v", len(requests.lost), requests.lost[:min(10, len(requests.lost))])

@@ -22,6 +22,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -85,14 +86,8 @@ func (s *site) backend() ir.Server {
 		s.got <- text.String()
 	}))
 	s.t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	address, err := url.Parse(server.URL)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	port, err := strconv.Atoi(address.Port())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	address := must.Get(url.Parse(server.URL))(s.t)
+	port := must.Get(strconv.Atoi(address.Port()))(s.t)
 	return ir.Server{Address: "127.0.0.1", Port: int32(port)}
 }
 
@@ -104,10 +99,7 @@ type client struct {
 
 func (s *site) connect() *client {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port)))(s.t)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	return &client{conn, bufio.NewReader(conn)}
 }

@@ -27,6 +27,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -42,26 +43,17 @@ var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // setUp makes a Gateway with one Service behind it in a new namespace, and returns the port it listens on.
 func setUp(t *testing.T, namespace string) (*appv1.Gateway, int32) {
 	t.Helper()
 	ctx, core := t.Context(), server.Kube.CoreV1()
-	_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = core.Services(namespace).Create(ctx, &corev1.Service{
+	must.Get(core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
+	must.Get(core.Services(namespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "api"},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	port := haproxytest.FreePort(t)
-	gateway, err := server.App.AppV1().Gateways(namespace).Create(ctx, &appv1.Gateway{
+	gateway := must.Get(server.App.AppV1().Gateways(namespace).Create(ctx, &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appv1.GatewaySpec{
 			Listeners: []appv1.Listener{{Name: "http", Port: port, Protocol: appv1.ProtocolHTTP}},
@@ -69,8 +61,7 @@ func setUp(t *testing.T, namespace string) (*appv1.Gateway, int32) {
 				BackendRefs: []appv1.BackendRef{{Name: "api", Port: 80}},
 			}}}},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	return gateway, port
 }
 
@@ -80,7 +71,7 @@ func putEndpoint(t *testing.T, answer string) {
 	t.Helper()
 	address := testenv.OwnAddress(t)
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	must(t, err)
+	must.Do(t, err)
 	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
 	go func() { _ = backend.Serve(listener) }()
 	t.Cleanup(func() { _ = backend.Close() })
@@ -96,19 +87,16 @@ func putEndpoint(t *testing.T, answer string) {
 	if _, err = client.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
 		_, err = client.Create(t.Context(), slice, metav1.CreateOptions{})
 	}
-	must(t, err)
+	must.Do(t, err)
 }
 
 // newPod makes a pod of the Gateway, with the permissions of its agents.
 func newPod(t *testing.T, gateway *appv1.Gateway) testenv.Pod {
 	t.Helper()
 	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: "test"}, gateway.Namespace
-	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
-	must(t, err)
+	must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options))(t)
 	return server.NewPod(t, namespace, gateway.Name, "pod")
 }
 
@@ -147,15 +135,14 @@ func TestAgentWithCertificates(t *testing.T) {
 	pair := authority.Issue(t, []string{"web.example.com"})
 	secrets, certificates, paths := certtest.NewVolume(t), t.TempDir(), haproxytest.NewPaths(t)
 	keys := filepath.Join(filepath.Dir(paths.ConfigDir), "keys")
-	must(t, os.Mkdir(keys, 0o700))
+	must.Do(t, os.Mkdir(keys, 0o700))
 	socket := filepath.Join(paths.RunDir, "keys.sock")
 	secrets.PutPair("good", pair)
 	secrets.PutPair("wrong", certtest.Pair{Certificate: authority.Issue(t, nil).Certificate, Key: pair.Key})
 	keeper := testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-keys"),
 		"-secrets-dir="+secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
 	patch := fmt.Sprintf(`{"spec":{"listeners":[{"name":"https","port":%d,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"missing"},{"name":"wrong"},{"name":"good"}]}}]}}`, port)
-	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	pod := newPod(t, gateway)
 	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
@@ -186,8 +173,7 @@ func TestAgentWithCertificates(t *testing.T) {
 		}
 		return err
 	})
-	connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{RootCAs: authority.Pool(), ServerName: "web.example.com"})
-	must(t, err)
+	connection := must.Get(tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{RootCAs: authority.Pool(), ServerName: "web.example.com"}))(t)
 	_ = connection.Close()
 	keeper.Signal(t, syscall.SIGTERM)
 	if code := keeper.Exit(t, soon); code != 0 {
@@ -204,8 +190,7 @@ func TestAgentWithRules(t *testing.T) {
 	socket := filepath.Join(paths.RunDir, "waf.sock")
 	testenv.Start(t, nil, testbuild.Program(t, "cmd/gateway-waf"), "-socket="+socket, "-rules-dir="+volume.Dir, "-logtostderr")
 	const patch = `{"spec":{"routes":[{"name":"api","rules":[{"filters":[{"type":"WAF","waf":{"rulesRef":{"name":"shop-rules"}}}],"backendRefs":[{"name":"api","port":80}]}]}]}}`
-	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	pod := newPod(t, gateway)
 	agent := testenv.Start(t, pod.Env, testbuild.Program(t, "cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
@@ -272,14 +257,13 @@ func TestAgent(t *testing.T) {
 	expectAnswer(t, port, "/", "two")
 
 	patch := `[{"op":"replace","path":"/spec/routes/0/rules/0/matches","value":[{"path":{"value":"/moved"}}]}]`
-	_, err := server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	expectReport(t, 2)
 	expectAnswer(t, port, "/moved", "two")
 	expectAnswer(t, port, "/", "no route matches")
 
 	response, err := http.Get("http://" + health + "/readyz")
-	must(t, err)
+	must.Do(t, err)
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("/readyz answers %s", response.Status)

@@ -21,6 +21,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -33,12 +34,10 @@ func TestAgentWatchesTheCluster(t *testing.T) {
 	ctx := t.Context()
 	server.InstallGatewayAPI(t)
 	gateway, port := setUp(t, "cluster")
-	_, err := server.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(server.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{}))(t)
 	patch := func(patch string) {
 		t.Helper()
-		_, err := server.App.AppV1().Gateways("cluster").Patch(ctx, name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(server.App.AppV1().Gateways("cluster").Patch(ctx, name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	}
 	patch(`[{"op":"add","path":"/spec/listeners/0/allowedRoutes","value":{"namespaces":{"from":"All"}}}]`)
 	bind(t, team)
@@ -46,8 +45,7 @@ func TestAgentWatchesTheCluster(t *testing.T) {
 	answer := func(body string) {
 		t.Helper()
 		spec := fmt.Sprintf(`{"apiVersion":"app.example.com/v1","kind":"RouteFilter","metadata":{"name":"answer"},"spec":{"filters":[{"type":"DirectResponse","directResponse":{"body":%q}}]}}`, body)
-		_, err := server.App.AppV1().RouteFilters(team).Patch(ctx, "answer", types.ApplyPatchType, []byte(spec), metav1.PatchOptions{FieldManager: "test"})
-		must(t, err)
+		must.Get(server.App.AppV1().RouteFilters(team).Patch(ctx, "answer", types.ApplyPatchType, []byte(spec), metav1.PatchOptions{FieldManager: "test"}))(t)
 		expectAnswer(t, port, "/team", body)
 	}
 	paths := haproxytest.NewPaths(t)
@@ -70,13 +68,12 @@ func TestAgentWatchesTheCluster(t *testing.T) {
 	expectWatch(t, appv1.WatchNamespaces)
 	answer("two")
 	subject := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "cluster", Name: proxypod.ChildName(name)}}
-	_, err = server.Kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+	must.Get(server.Kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster.web-gateway"}, Subjects: subject,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gateway-attached"},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	expectWatch(t, appv1.WatchCluster)
-	must(t, server.Kube.RbacV1().RoleBindings(team).Delete(ctx, "web", metav1.DeleteOptions{}))
+	must.Do(t, server.Kube.RbacV1().RoleBindings(team).Delete(ctx, "web", metav1.DeleteOptions{}))
 	answer("three")
 	patch(`[{"op":"remove","path":"/spec/watch"}]`)
 	answer("four") // no namespace may be watched by itself: what is known goes on
@@ -88,12 +85,11 @@ func TestAgentWatchesTheCluster(t *testing.T) {
 // bind lets agents of the Gateway read a namespace.
 func bind(t *testing.T, team string) {
 	t.Helper()
-	_, err := server.Kube.RbacV1().RoleBindings(team).Create(t.Context(), &rbacv1.RoleBinding{
+	must.Get(server.Kube.RbacV1().RoleBindings(team).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "cluster", Name: proxypod.ChildName(name)}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gateway-attached"},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // attach makes an HTTPRoute with a RouteFilter for the Gateway, and what the operator makes of it.
@@ -101,9 +97,8 @@ func attach(t *testing.T, gateway *appv1.Gateway, team string) {
 	t.Helper()
 	ctx := t.Context()
 	server.Kubectl(t, "apply", "-f", "../../../artifacts/rbac/attached_role.yaml")
-	routes, err := routesclient.NewForConfig(server.Admin)
-	must(t, err)
-	_, err = routes.GatewayV1().HTTPRoutes(team).Create(ctx, &gatewayv1.HTTPRoute{
+	routes := must.Get(routesclient.NewForConfig(server.Admin))(t)
+	must.Get(routes.GatewayV1().HTTPRoutes(team).Create(ctx, &gatewayv1.HTTPRoute{
 		ObjectMeta: metav1.ObjectMeta{Name: "team"},
 		Spec: gatewayv1.HTTPRouteSpec{
 			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{
@@ -117,9 +112,8 @@ func attach(t *testing.T, gateway *appv1.Gateway, team string) {
 				}},
 			}},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.App.AppV1().GatewayAttachments(gateway.Namespace).Create(ctx, &appv1.GatewayAttachment{
+	}, metav1.CreateOptions{}))(t)
+	must.Get(server.App.AppV1().GatewayAttachments(gateway.Namespace).Create(ctx, &appv1.GatewayAttachment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name + "." + team, Labels: map[string]string{proxypod.LabelGateway: name},
 			OwnerReferences: []metav1.OwnerReference{{
@@ -132,8 +126,7 @@ func attach(t *testing.T, gateway *appv1.Gateway, team string) {
 		Status: appv1.GatewayAttachmentStatus{Conditions: []metav1.Condition{{
 			Type: appv1.ConditionBound, Status: metav1.ConditionTrue, Reason: "Bound", LastTransitionTime: metav1.Now(),
 		}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // expectWatch waits until the pod reports how it watches. A pod that may not watch the cluster tries again more and

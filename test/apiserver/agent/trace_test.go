@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -79,8 +80,7 @@ status: {conditions: [{type: Bound, status: "True", reason: Bound, message: "", 
 // startSilent returns the port of a backend that takes requests and answers none but those for /answered-.
 func startSilent(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
-	must(t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0")))(t)
 	ended := make(chan struct{})
 	backend := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		if !strings.HasPrefix(request.URL.Path, "/answered-") {
@@ -102,11 +102,10 @@ func expectNextRequests(t *testing.T, port int32, trace func(user, namespace str
 	go func() { next <- trace("team-a-developer", "team-a", "--next=2", "--path=/answered-") }()
 	testenv.Eventually(t, soon, "the next requests", func(ctx context.Context) error {
 		for _, team := range []string{"team-b", "team-a"} {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/answered-%s", port, team), http.NoBody)
-			must(t, err)
+			request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/answered-%s", port, team), http.NoBody))(t)
 			request.Host = team + ".example.com"
 			response, err := http.DefaultClient.Do(request)
-			must(t, err)
+			must.Do(t, err)
 			_ = response.Body.Close()
 		}
 		select {
@@ -127,13 +126,12 @@ func TestTeamTraces(t *testing.T) {
 	ctx := t.Context()
 	server.InstallGatewayAPI(t)
 	gateway, port := setUp(t, "traced")
-	_, err := server.App.AppV1().Gateways("traced").Patch(ctx, name, types.JSONPatchType,
-		[]byte(`[{"op":"add","path":"/spec/listeners/0/allowedRoutes","value":{"namespaces":{"from":"All"}}}]`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(server.App.AppV1().Gateways("traced").Patch(ctx, name, types.JSONPatchType,
+		[]byte(`[{"op":"add","path":"/spec/listeners/0/allowedRoutes","value":{"namespaces":{"from":"All"}}}]`), metav1.PatchOptions{}))(t)
 	server.Kubectl(t, "apply", "-f", "../../../artifacts/rbac/attached_role.yaml")
 	silent, file := startSilent(t), filepath.Join(t.TempDir(), "team.yaml")
 	for _, team := range []string{"team-a", "team-b"} {
-		must(t, os.WriteFile(file, fmt.Appendf(nil, tracedTeam, team, testenv.OwnAddress(t), silent, gateway.UID), 0o600))
+		must.Do(t, os.WriteFile(file, fmt.Appendf(nil, tracedTeam, team, testenv.OwnAddress(t), silent, gateway.UID), 0o600))
 		server.Kubectl(t, "apply", "-f", file)
 	}
 	plugin := testbuild.Program(t, "cmd/kubectl-gateway") // takes longer than requests may
@@ -147,11 +145,9 @@ func TestTeamTraces(t *testing.T) {
 	})
 	haproxytest.Start(t, paths, nil)
 	for _, team := range []string{"team-a", "team-b"} {
-		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		must(t, err)
+		connection := must.Get((&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)))(t)
 		t.Cleanup(func() { _ = connection.Close() })
-		_, err = fmt.Fprintf(connection, "GET /of-%s?secret HTTP/1.1\r\nHost: %s.example.com\r\n\r\n", team, team)
-		must(t, err)
+		must.Get(fmt.Fprintf(connection, "GET /of-%s?secret HTTP/1.1\r\nHost: %s.example.com\r\n\r\n", team, team))(t)
 	}
 	trace := func(user, namespace string, more ...string) string {
 		args := append([]string{"trace", "httproute/web", "-n", namespace, "--as=" + user, "--kubeconfig=" + server.Kubeconfig}, more...)
@@ -175,8 +171,7 @@ func TestTeamTraces(t *testing.T) {
 	if out := trace("team-a-developer", "team-b"); !strings.Contains(out, "forbidden") || strings.Contains(out, "/of-") {
 		t.Errorf("a stranger may ask:\n%s", out)
 	}
-	events, err := server.Kube.CoreV1().Events("traced").List(ctx, metav1.ListOptions{})
-	must(t, err)
+	events := must.Get(server.Kube.CoreV1().Events("traced").List(ctx, metav1.ListOptions{}))(t)
 	for _, event := range events.Items {
 		if event.Reason == "Trace" {
 			t.Errorf("the Gateway's namespace has %s", event.Message)

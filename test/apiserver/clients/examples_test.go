@@ -13,49 +13,38 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
 // create makes a Gateway, and waits until the API server lists it from its cache, as it does for informers.
 func (e example) create(t *testing.T, name string) {
 	t.Helper()
-	created, err := server.App.AppV1().Gateways(e.namespace).Create(t.Context(), &appv1.Gateway{
+	created := must.Get(server.App.AppV1().Gateways(e.namespace).Create(t.Context(), &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := server.App.AppV1().Gateways(e.namespace).List(t.Context(), metav1.ListOptions{
+	}, metav1.CreateOptions{}))(t)
+	must.Get(server.App.AppV1().Gateways(e.namespace).List(t.Context(), metav1.ListOptions{
 		ResourceVersion: created.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 }
 
 func (e example) get(t *testing.T, name string) *appv1.Gateway {
 	t.Helper()
-	gateway, err := server.App.AppV1().Gateways(e.namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gateway := must.Get(server.App.AppV1().Gateways(e.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	return gateway
 }
 
 // edit makes another generation of a Gateway.
 func (e example) edit(t *testing.T, name string) {
 	t.Helper()
-	if _, err := server.App.AppV1().Gateways(e.namespace).Patch(t.Context(), name, types.MergePatchType,
-		[]byte(`{"spec": {"replicas": 7}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.App.AppV1().Gateways(e.namespace).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"spec": {"replicas": 7}}`), metav1.PatchOptions{}))(t)
 }
 
 func (e example) delete(t *testing.T, name string) {
 	t.Helper()
-	if err := server.App.AppV1().Gateways(e.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.App.AppV1().Gateways(e.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func testWatch(t *testing.T, e example) {
@@ -71,9 +60,7 @@ func testWatch(t *testing.T, e example) {
 	meta.SetStatusCondition(&gateway.Status.Conditions, metav1.Condition{
 		Type: appv1.ConditionProgrammed, Status: metav1.ConditionTrue, Reason: "Programmed", ObservedGeneration: 2,
 	})
-	if _, err := server.App.AppV1().Gateways(e.namespace).UpdateStatus(t.Context(), gateway, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.App.AppV1().Gateways(e.namespace).UpdateStatus(t.Context(), gateway, metav1.UpdateOptions{}))(t)
 	wantLines(t, program, "changed watch/a: 1 listeners, 0 routes, generation 2 is programmed\n")
 	e.delete(t, "b")
 	wantLines(t, program, "deleted watch/b\n")
@@ -90,9 +77,7 @@ func testCreate(t *testing.T, e example) {
 	}
 	another := applyappv1.Gateway("shop", e.namespace).WithSpec(applyappv1.GatewaySpec().WithRoutes(
 		applyappv1.Route().WithName("another").WithRules(applyappv1.RouteRule())))
-	if _, err := server.App.AppV1().Gateways(e.namespace).Apply(t.Context(), another, metav1.ApplyOptions{FieldManager: "another"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.App.AppV1().Gateways(e.namespace).Apply(t.Context(), another, metav1.ApplyOptions{FieldManager: "another"}))(t)
 	applyAgain := func() *appv1.Gateway {
 		t.Helper()
 		if said := e.run(t, 0, "-service=a"); said != "found shop\napplied route a: generation 3 has 2 routes\nowned: route a\n" {
@@ -122,9 +107,7 @@ func testWeight(t *testing.T, e example) {
 		WithListeners(applyappv1.Listener().WithName("http").WithPort(80).WithProtocol(appv1.ProtocolHTTP)).
 		WithRoutes(applyappv1.Route().WithName("shop").WithRules(applyappv1.RouteRule().WithBackendRefs(
 			applyappv1.BackendRef().WithName("v1").WithPort(80), applyappv1.BackendRef().WithName("v2").WithPort(80)))))
-	if _, err := server.App.AppV1().Gateways(e.namespace).Apply(t.Context(), gateway, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.App.AppV1().Gateways(e.namespace).Apply(t.Context(), gateway, metav1.ApplyOptions{FieldManager: "test"}))(t)
 	for range 2 {
 		e.run(t, 0, "-service=v2", "-weight=7")
 		if refs := e.get(t, "shop").Spec.Routes[0].Rules[0].BackendRefs; *refs[0].Weight != 1 || *refs[1].Weight != 7 {
@@ -157,11 +140,9 @@ func testQueue(t *testing.T, e example) {
 	program := e.start(t)
 	wantLines(t, program, "Gateway queue/a: generation 1, 0 routes\n")
 	pods := server.Kube.CoreV1().Pods(e.namespace)
-	if _, err := pods.Create(t.Context(), &corev1.Pod{
+	must.Get(pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 	wantLines(t, program, "Pod queue/p: Pending\n")
 	e.edit(t, "a")
 	wantLines(t, program, "Gateway queue/a: generation 2, 0 routes\n")
@@ -178,9 +159,7 @@ func testQueue(t *testing.T, e example) {
 
 	e.delete(t, "a")
 	now := int64(0)
-	if err := pods.Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pods.Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	wantLines(t, program, "Gateway queue/a: gone\n", "Pod queue/p: gone\n")
 	wantStop(t, program, syscall.SIGTERM)
 }

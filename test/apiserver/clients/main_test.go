@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -32,9 +33,7 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			if _, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(server.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}))(t)
 			e := example{path: filepath.Join(programs, name), namespace: name}
 			t.Run("no cluster", e.testNoCluster)
 			test(t, e)
@@ -47,9 +46,7 @@ func TestExamples(t *testing.T) {
 func build(t *testing.T) string {
 	t.Helper()
 	root, module := testbuild.MustRoot(t), t.TempDir()
-	if err := os.CopyFS(module, os.DirFS(filepath.Join(root, "examples/clients"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(module, os.DirFS(filepath.Join(root, "examples/clients"))))
 	// What the examples need is in the module cache. Without -trimpath, what is compiled in one temporary directory
 	// would not be found in the build cache for the next.
 	offline := []string{"GOPROXY=off", "GOFLAGS=-buildvcs=false -trimpath", "GOWORK=off"}

@@ -21,6 +21,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -41,13 +42,8 @@ type cluster struct {
 func startCluster(t *testing.T, c client.Client, scheme *runtime.Scheme, logs *podLogs) {
 	t.Helper()
 	gatewayClass := &gatewayv1.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName}}
-	if err := c.Create(t.Context(), gatewayClass); err != nil {
-		t.Fatal(err)
-	}
-	informers, err := cache.New(server.Admin, cache.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Create(t.Context(), gatewayClass))
+	informers := must.Get(cache.New(server.Admin, cache.Options{Scheme: scheme}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { _ = informers.Start(ctx) }()

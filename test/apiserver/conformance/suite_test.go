@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/gateway-api/pkg/features"
 
+	"gateway/internal/must"
 	"gateway/internal/testtier"
 	shared "gateway/test/internal/conformance"
 	"gateway/test/internal/testenv"
@@ -53,9 +54,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
 		gatewayv1.Install, gatewayv1beta1.Install,
 	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, add(scheme))
 	}
 	return scheme
 }
@@ -64,13 +63,10 @@ func newScheme(t *testing.T) *runtime.Scheme {
 func TestConformance(t *testing.T) {
 	server.InstallGatewayAPI(t)
 	scheme := newScheme(t)
-	c, err := client.New(server.Admin, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(server.Admin, client.Options{Scheme: scheme}))(t)
 	logs := &podLogs{}
 	startCluster(t, c, scheme, logs)
-	s, err := suite.NewConformanceTestSuite(suite.ConformanceOptions{
+	s := must.Get(suite.NewConformanceTestSuite(suite.ConformanceOptions{
 		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: server.Kube, RestConfig: logs.config(server.Admin),
 		ManifestFS: []fs.FS{&conformance.Manifests},
 		ConfigurableOptions: suite.ConfigurableOptions{
@@ -79,10 +75,7 @@ func TestConformance(t *testing.T) {
 			// At the same time, one test's ReferenceGrants would be another's too.
 			DisableParallelTests: true,
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	names := quick
 	if *only != "" {
 		names = strings.Split(*only, ",")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/examples"
@@ -38,10 +39,7 @@ var ofCluster = map[string]bool{"Namespace": true, "GatewayClass": true, "Ingres
 func TestYAML(t *testing.T) {
 	t.Parallel()
 	server.InstallGatewayAPI(t)
-	applier, err := examples.NewApplier(server.Kube.Discovery(), server.Dynamic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	applier := must.Get(examples.NewApplier(server.Kube.Discovery(), server.Dynamic))(t)
 	checked := 0
 	for page, text := range pages(t) {
 		if strings.Contains(page, "/recipes/") {
@@ -73,17 +71,14 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	root, all := testbuild.MustRoot(t), map[string]string{}
 	for _, name := range []string{"README.md", "README.zh-CN.md", "docs"} {
-		err := filepath.WalkDir(filepath.Join(root, name), func(path string, _ fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join(root, name), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".md" {
 				return err
 			}
 			content, err := os.ReadFile(path)
 			all[strings.TrimPrefix(path, root+"/")] = string(content)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return all
 }
@@ -143,9 +138,7 @@ func TestFlags(t *testing.T) {
 	t.Parallel()
 	root, bin := testbuild.MustRoot(t), t.TempDir()
 	for name, pkg := range map[string]string{"gateway": ".", "gateway-key-server": "./cmd/gateway-key-server"} {
-		if err := os.Symlink(testbuild.Program(t, pkg), filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(testbuild.Program(t, pkg), filepath.Join(bin, name)))
 	}
 	run := func(command string) string { return plugintest.Shell(t, bin, root, command) }
 	same := func(output string) string { return output }

@@ -16,6 +16,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -27,13 +28,10 @@ func TestJSONLogs(t *testing.T) {
 	server.InstallGatewayAPI(t)
 	const namespace, soon = "json", 20 * time.Second
 	makeNamespace(t, namespace)
-	_, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appv1.GatewaySpec{
+	must.Get(server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appv1.GatewaySpec{
 		Listeners: []appv1.Listener{{Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS,
 			TLS: &appv1.ListenerTLS{CertificateRefs: []appv1.ObjectReference{{Name: "web"}}}}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, metav1.CreateOptions{}))(t)
 	secrets, paths, cluster := certtest.NewVolume(t), haproxytest.NewPaths(t), "-kubeconfig="+server.Kubeconfig
 	for _, program := range []struct {
 		pkg, says string
@@ -60,10 +58,7 @@ func TestJSONLogs(t *testing.T) {
 		}
 		expectJSON(t, p.Output())
 	}
-	deployment, err := server.Kube.AppsV1().Deployments(namespace).Get(t.Context(), proxypod.ChildName("web"), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	deployment := must.Get(server.Kube.AppsV1().Deployments(namespace).Get(t.Context(), proxypod.ChildName("web"), metav1.GetOptions{}))(t)
 	for _, container := range deployment.Spec.Template.Spec.InitContainers {
 		if !slices.Contains(container.Args, "-log-format=json") {
 			t.Errorf("the operator starts %s with %q", container.Name, container.Args)

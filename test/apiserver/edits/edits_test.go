@@ -7,6 +7,7 @@ import (
 	"flag"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/routing/routingtest"
 	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
@@ -17,13 +18,6 @@ var edits = flag.Int("edits", map[bool]int{false: 150, true: 10_000}[testtier.Al
 var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestManyEdits makes edits one after the other while requests are sent: one of each kind, then random ones. The first
 // half of these are of all kinds. Those of the second half take no reload, but for settings that no backend had before,
@@ -51,8 +45,7 @@ func TestManyEdits(t *testing.T) {
 	stop()
 	t.Logf("edits by kind: %v; the API server refused %d", kinds, s.refused)
 	t.Logf("requests by status: %v", s.statuses)
-	metrics, err := s.metrics()
-	must(t, err)
+	metrics := must.Get(s.metrics())(t)
 	t.Logf("what HAProxy took: %v", loads(metrics))
 	t.Logf("what there is:\n%s", table(s.samples))
 	for _, status := range []int{200, 302, 400, 404, 500, 503} {

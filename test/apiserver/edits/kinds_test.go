@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/routing/routingtest"
 )
 
@@ -258,11 +259,10 @@ func (s *site) put(before ...wish) int64 {
 	s.t.Helper()
 	was, next := s.last, s.newState()
 	s.expectFuture(next)
-	encoded, err := json.Marshal(map[string]any{"spec": map[string]any{
+	encoded := must.Get(json.Marshal(map[string]any{"spec": map[string]any{
 		"listeners": next.spec.Listeners, "routes": next.spec.Routes, "backends": next.spec.Backends, "trustedProxies": next.spec.TrustedProxies,
 		"drainTimeout": next.spec.DrainTimeout, "clientLimits": next.spec.ClientLimits,
-	}})
-	must(s.t, err)
+	}}))(s.t)
 	client := server.App.AppV1().Gateways(namespace)
 	gateway, err := client.Patch(s.t.Context(), name, types.MergePatchType, encoded, metav1.PatchOptions{})
 	if apierrors.IsInvalid(err) && len(before) > 0 {
@@ -271,7 +271,7 @@ func (s *site) put(before ...wish) int64 {
 		was.next.Store(nil)
 		gateway, err = client.Get(s.t.Context(), name, metav1.GetOptions{})
 	}
-	must(s.t, err)
+	must.Do(s.t, err)
 	return gateway.Generation
 }
 
@@ -284,8 +284,7 @@ func (s *site) expectFuture(next *state) {
 // change makes a change of Services or endpoints and waits until HAProxy has taken it.
 func (s *site) change(make func()) {
 	s.t.Helper()
-	metrics, err := s.metrics()
-	must(s.t, err)
+	metrics := must.Get(s.metrics())(s.t)
 	before := total(metrics)
 	s.expectFuture(s.newState())
 	make()

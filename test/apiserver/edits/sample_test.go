@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -72,7 +73,7 @@ func (s *site) collected() (metrics map[string]float64) {
 	s.t.Helper()
 	const collections = "go_gc_duration_seconds_count"
 	before, err := s.metrics()
-	must(s.t, err)
+	must.Do(s.t, err)
 	testenv.Eventually(s.t, timeout, "the agent collects garbage", func(context.Context) error {
 		// One may have begun before.
 		if metrics, err = s.metrics(); err == nil && metrics[collections] < before[collections]+2 {

@@ -26,6 +26,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/routing/routingtest"
 	"gateway/internal/testbuild"
@@ -82,8 +83,7 @@ func startSite(t *testing.T, g *routingtest.Generator) *site {
 		more: haproxytest.FreePort(t), health: fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t)), paths: haproxytest.NewPaths(t),
 		authority: certtest.NewAuthority(t), secrets: certtest.NewVolume(t), servers: map[string]int32{}, statuses: map[int]int{},
 	}
-	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
 	s.renew()
 	s.wish = wish{exists: map[string]bool{}, endpoints: map[string]string{}}
 	for _, service := range routingtest.Services {
@@ -119,7 +119,7 @@ func (s *site) create() *appv1.Gateway {
 		gateway := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: s.last.spec}
 		created, err := server.App.AppV1().Gateways(namespace).Create(s.t.Context(), gateway, metav1.CreateOptions{})
 		if !apierrors.IsInvalid(err) {
-			must(s.t, err)
+			must.Do(s.t, err)
 			return created
 		}
 	}
@@ -130,7 +130,7 @@ func (s *site) startPod(gateway *appv1.Gateway) {
 	s.t.Helper()
 	certificates, dir := s.t.TempDir(), filepath.Dir(s.paths.ConfigDir)
 	keys, socket := filepath.Join(dir, "keys"), filepath.Join(s.paths.RunDir, "keys.sock")
-	must(s.t, os.Mkdir(keys, 0o700))
+	must.Do(s.t, os.Mkdir(keys, 0o700))
 	testenv.Start(s.t, nil, testbuild.Program(s.t, "cmd/gateway-keys"),
 		"-secrets-dir="+s.secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
 	pod := newPod(s.t, gateway)
@@ -148,12 +148,9 @@ func (s *site) startPod(gateway *appv1.Gateway) {
 func newPod(t *testing.T, gateway *appv1.Gateway) testenv.Pod {
 	t.Helper()
 	ctx, options := t.Context(), metav1.ApplyOptions{FieldManager: "test"}
-	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
-	must(t, err)
+	must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options))(t)
 	return server.NewPod(t, namespace, gateway.Name, "pod")
 }
 
@@ -167,8 +164,7 @@ type said struct{ Server, Tag string }
 // endpoint.
 func (s *site) startServer(name string) {
 	s.t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(s.t), "0"))
-	must(s.t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(s.t), "0")))(s.t)
 	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_ = json.NewEncoder(w).Encode(said{Server: name, Tag: r.Header.Get(tagHeader)})
@@ -180,15 +176,14 @@ func (s *site) startServer(name string) {
 
 func (s *site) createService(service string) {
 	s.t.Helper()
-	_, err := server.Kube.CoreV1().Services(namespace).Create(s.t.Context(), &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(namespace).Create(s.t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: service}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(s.t, err)
+	}, metav1.CreateOptions{}))(s.t)
 }
 
 func (s *site) deleteService(service string) {
 	s.t.Helper()
-	must(s.t, server.Kube.CoreV1().Services(namespace).Delete(s.t.Context(), service, metav1.DeleteOptions{}))
+	must.Do(s.t, server.Kube.CoreV1().Services(namespace).Delete(s.t.Context(), service, metav1.DeleteOptions{}))
 }
 
 func (s *site) slice(service string, i int, of string) *discoveryv1.EndpointSlice {
@@ -202,19 +197,17 @@ func (s *site) slice(service string, i int, of string) *discoveryv1.EndpointSlic
 
 func (s *site) createSlice(service string, i int, of string) {
 	s.t.Helper()
-	_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(s.t.Context(), s.slice(service, i, of), metav1.CreateOptions{})
-	must(s.t, err)
+	must.Get(server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(s.t.Context(), s.slice(service, i, of), metav1.CreateOptions{}))(s.t)
 }
 
 func (s *site) updateSlice(service string, i int, of string) {
 	s.t.Helper()
-	_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Update(s.t.Context(), s.slice(service, i, of), metav1.UpdateOptions{})
-	must(s.t, err)
+	must.Get(server.Kube.DiscoveryV1().EndpointSlices(namespace).Update(s.t.Context(), s.slice(service, i, of), metav1.UpdateOptions{}))(s.t)
 }
 
 func (s *site) deleteSlice(service string, i int) {
 	s.t.Helper()
-	must(s.t, server.Kube.DiscoveryV1().EndpointSlices(namespace).Delete(s.t.Context(), slot(service, i), metav1.DeleteOptions{}))
+	must.Do(s.t, server.Kube.DiscoveryV1().EndpointSlices(namespace).Delete(s.t.Context(), slot(service, i), metav1.DeleteOptions{}))
 }
 
 // renew gives the Secret a new certificate.

@@ -14,6 +14,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/filters"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/internal/testbuild"
@@ -28,10 +29,7 @@ func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 // all are the examples, by their files: a new one is tested without being named here.
 func all(t *testing.T) []examples.Example {
 	t.Helper()
-	all, err := examples.Load(testbuild.MustRoot(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(examples.Load(testbuild.MustRoot(t)))(t)
 	return all
 }
 
@@ -67,14 +65,8 @@ var applier = sync.OnceValues(func() (*examples.Applier, error) {
 
 func apply(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	a, err := applier()
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied, err := a.Apply(t.Context(), object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(applier())(t)
+	applied := must.Get(a.Apply(t.Context(), object))(t)
 	return applied
 }
 
@@ -91,9 +83,7 @@ func applyGateway(t *testing.T, example examples.Example) *appv1.Gateway {
 			t.Fatal("it has more than one Gateway")
 		}
 		gateway = &appv1.Gateway{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, gateway); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, gateway))
 	}
 	if gateway == nil {
 		t.Fatal("it has no Gateway")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 
 	"sigs.k8s.io/yaml"
@@ -152,10 +153,7 @@ func usedByExamples(t *testing.T) map[string]bool {
 // specSchema is the schema of a Gateway's spec.
 func specSchema(t *testing.T) map[string]any {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "crd", "app.example.com_gateways.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "crd", "app.example.com_gateways.yaml")))(t)
 	var crd struct {
 		Spec struct {
 			Versions []struct {
@@ -165,9 +163,7 @@ func specSchema(t *testing.T) map[string]any {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(content, &crd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(content, &crd))
 	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 }
 

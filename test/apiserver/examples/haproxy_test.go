@@ -20,6 +20,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/must"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
@@ -55,10 +56,7 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []ir.Server) render.Inp
 	}
 	in.Paths.CertificateDir = filepath.Join(filepath.Dir(in.Paths.ConfigDir), "certificates")
 	for _, backend := range table.Backends() {
-		port, err := servicePort(t, backend)
-		if err != nil {
-			t.Fatal(err)
-		}
+		port := must.Get(servicePort(t, backend))(t)
 		in.Backends[backend] = render.BackendState{Exists: true, AppProtocol: ptr.Deref(port.AppProtocol, ""), Servers: servers}
 	}
 	for _, listener := range table.Listeners {
@@ -90,29 +88,16 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []ir.Server) render.Inp
 // writeCertificate writes tls.pem for HAProxy, and returns the certificate.
 func writeCertificate(t *testing.T, dir, name string) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
 	joined := slices.Concat(public, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-	if err := os.WriteFile(filepath.Join(dir, "tls.pem"), joined, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "tls.pem"), joined, 0o600))
 	return public
 }

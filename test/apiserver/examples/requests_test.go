@@ -28,6 +28,7 @@ import (
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/keyset"
+	"gateway/internal/must"
 	"gateway/internal/passwords"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -87,16 +88,11 @@ func (s *stage) play(t *testing.T, example examples.Example) {
 	t.Helper()
 	gateway := applyGateway(t, example)
 	apply(t, namespaceObject(s.namespace))
-	assets, err := testenv.Assets()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assets := must.Get(testenv.Assets())(t)
 	env := []string{"KUBECONFIG=" + server.Kubeconfig, "PATH=" + assets + ":" + os.Getenv("PATH"), "GATEWAY=" + s.address(1)}
 	setup, requests := example.Split()
 	for _, command := range setup {
-		if err := command.Run(t.Context(), s.dir, s.namespace, env...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, command.Run(t.Context(), s.dir, s.namespace, env...))
 	}
 	s.startHAProxy(t, gateway)
 	for _, command := range requests {
@@ -208,24 +204,17 @@ func (s *stage) keepUsers(t *testing.T, gateway *appv1.Gateway, paths ir.Paths) 
 		}
 	}
 	volume.Put(files)
-	if err := k.Look(t.Context(), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Look(t.Context(), time.Now()))
 	for _, file := range []string{certificates.APIKeysMap, certificates.SessionKeysMap} {
 		keys, err := os.ReadFile(filepath.Join(pairs, file))
 		if err != nil {
 			continue
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Join(paths.CertificateDir, filepath.Dir(file)), 0o700),
-			os.WriteFile(filepath.Join(paths.CertificateDir, file), keys, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Join(paths.CertificateDir, filepath.Dir(file)), 0o700),
+			os.WriteFile(filepath.Join(paths.CertificateDir, file), keys, 0o600)))
 	}
 	socket := filepath.Join(paths.RunDir, "users.sock")
-	listener, err := unixsocket.Listen(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(unixsocket.Listen(socket))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- k.Users.Serve(t.Context(), listener) }()
 	t.Cleanup(func() {
@@ -297,18 +286,14 @@ func (s *stage) writeSecret(t *testing.T, dir, name string) []byte {
 	if err != nil {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	pair, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if problem != "" {
 		t.Fatalf(problem, "Secret "+name)
 	}
 	secret.Data[certificates.JoinedFile] = pair.Joined
 	for key, content := range secret.Data {
-		if err := os.WriteFile(filepath.Join(dir, name, key), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name, key), content, 0o600))
 	}
 	return secret.Data[corev1.TLSCertKey]
 }
@@ -318,14 +303,8 @@ func (s *stage) startBackends(t *testing.T, table routing.Table, certificates st
 	t.Helper()
 	states, started := map[routing.Backend]render.BackendState{}, map[string][]string{}
 	for _, backend := range table.Backends() {
-		service, err := server.Kube.CoreV1().Services("shop").Get(t.Context(), backend.Service, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, err := servicePort(t, backend)
-		if err != nil {
-			t.Fatal(err)
-		}
+		service := must.Get(server.Kube.CoreV1().Services("shop").Get(t.Context(), backend.Service, metav1.GetOptions{}))(t)
+		port := must.Get(servicePort(t, backend))(t)
 		if backend.Port == 443 && !hasTLS {
 			t.Fatal("the commands did not make Secret echo-tls")
 		}

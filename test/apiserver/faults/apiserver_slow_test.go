@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
@@ -115,8 +116,7 @@ func (s *stack) changeEverything(t *testing.T) int64 {
 	t.Helper()
 	generation := s.edit(t, "/edit-2")
 	putEndpoint(t, s.namespace, "next", answering(t, "moved"))
-	err := server.Kube.PolicyV1().PodDisruptionBudgets(s.namespace).Delete(t.Context(), proxypod.ChildName(name), metav1.DeleteOptions{})
-	must(t, err)
+	must.Do(t, server.Kube.PolicyV1().PodDisruptionBudgets(s.namespace).Delete(t.Context(), proxypod.ChildName(name), metav1.DeleteOptions{}))
 	return generation
 }
 

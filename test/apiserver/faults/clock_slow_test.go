@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -53,8 +54,7 @@ func offClock(t *testing.T) (flag, env string, jump func(by time.Duration)) {
 	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(strings.TrimSpace(testenv.Run(t, dir, nil, "go", "env", "GOROOT")), "src", "time")
-	content, err := os.ReadFile(filepath.Join(source, "time.go"))
-	must(t, err)
+	content := must.Get(os.ReadFile(filepath.Join(source, "time.go")))(t)
 	const begin = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(content), begin) != 1 {
 		t.Fatalf("time.Now in %s is not what it was: this test has to follow", source)
@@ -63,19 +63,16 @@ func offClock(t *testing.T) (flag, env string, jump func(by time.Duration)) {
 	overlay := map[string]string{}
 	for name, content := range map[string]string{"time.go": patched, "clock_offset.go": clockOffset} {
 		overlay[filepath.Join(source, name)] = filepath.Join(dir, name)
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	encoded, err := json.Marshal(map[string]any{"Replace": overlay})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), encoded, 0o600))
+	encoded := must.Get(json.Marshal(map[string]any{"Replace": overlay}))(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "overlay.json"), encoded, 0o600))
 
-	offset, err := os.Create(filepath.Join(dir, "offset"))
-	must(t, err)
+	offset := must.Get(os.Create(filepath.Join(dir, "offset")))(t)
 	t.Cleanup(func() { _ = offset.Close() })
 	jump = func(by time.Duration) {
 		t.Helper()
-		_, err := offset.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(by/time.Second))), 0)
-		must(t, err)
+		must.Get(offset.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(by/time.Second))), 0))(t)
 	}
 	jump(0)
 	return "-overlay=" + filepath.Join(dir, "overlay.json"), "CLOCK_OFFSET=" + offset.Name(), jump

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -47,17 +48,16 @@ func TestCompaction(t *testing.T) {
 func compact(t *testing.T) {
 	t.Helper()
 	var header struct{ Header struct{ Revision string } }
-	must(t, json.Unmarshal(askEtcd(t, "/v3/kv/range", `{"key": "AA=="}`), &header))
+	must.Do(t, json.Unmarshal(askEtcd(t, "/v3/kv/range", `{"key": "AA=="}`), &header))
 	askEtcd(t, "/v3/kv/compaction", fmt.Sprintf(`{"revision": %q, "physical": true}`, header.Header.Revision))
 }
 
 func askEtcd(t *testing.T, path, body string) []byte {
 	t.Helper()
 	response, err := http.Post(server.EtcdURL()+path, "application/json", bytes.NewReader([]byte(body)))
-	must(t, err)
+	must.Do(t, err)
 	defer response.Body.Close() //nolint:errcheck // it was read
-	answer, err := io.ReadAll(response.Body)
-	must(t, err)
+	answer := must.Get(io.ReadAll(response.Body))(t)
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("etcd answers %s %s", response.Status, answer)
 	}

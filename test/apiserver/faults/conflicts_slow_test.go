@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
@@ -113,8 +114,7 @@ func TestForeignObjects(t *testing.T) {
 	child := proxypod.ChildName(name)
 	foreign := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": map[string]any{"name": child}}}
 	budgets := server.Dynamic.Resource(childKinds["PodDisruptionBudget"]).Namespace(namespace)
-	before, err := budgets.Create(t.Context(), foreign, metav1.CreateOptions{})
-	must(t, err)
+	before := must.Get(budgets.Create(t.Context(), foreign, metav1.CreateOptions{}))(t)
 	begun := time.Now()
 	startOperator(t, nil, namespace)
 	createGateway(t, namespace, plain)
@@ -134,20 +134,18 @@ func TestForeignObjects(t *testing.T) {
 	expectReason(soon, "ChildNotOwned")
 	// By then the operator looks at it ever more rarely.
 	<-time.After(15 * time.Second)
-	after, err := budgets.Get(t.Context(), child, metav1.GetOptions{})
-	must(t, err)
+	after := must.Get(budgets.Get(t.Context(), child, metav1.GetOptions{}))(t)
 	if after.GetResourceVersion() != before.GetResourceVersion() {
 		t.Error("the foreign object was changed")
 	}
 	if writes := successfulWrites(t, namespace); len(writes) != len(childKinds) {
 		t.Errorf("got the writes %q, want one for each other child, and the status", writes)
 	}
-	events, err := server.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	events := must.Get(server.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	if count := len(events.Items); count > 10 {
 		t.Errorf("there are %d events in %v", count, time.Since(begun))
 	}
-	must(t, budgets.Delete(t.Context(), child, metav1.DeleteOptions{}))
+	must.Do(t, budgets.Delete(t.Context(), child, metav1.DeleteOptions{}))
 	freed := time.Now()
 	expectReason(promised, "NoReadyProxies")
 	t.Logf("taken %v after the name was free", time.Since(freed).Round(time.Millisecond))

@@ -20,6 +20,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
 )
@@ -105,7 +106,7 @@ func (f *flapping) flapService(t *testing.T, namespace string, i int) {
 	services := server.Kube.CoreV1().Services(namespace)
 	if f.service[i] != 0 && f.random.IntN(2) == 0 {
 		f.service[i] = 0
-		must(t, services.Delete(t.Context(), serviceName(i), metav1.DeleteOptions{}))
+		must.Do(t, services.Delete(t.Context(), serviceName(i), metav1.DeleteOptions{}))
 		return
 	}
 	exists := f.service[i] != 0
@@ -120,7 +121,7 @@ func (f *flapping) flapService(t *testing.T, namespace string, i int) {
 	} else {
 		_, err = services.Create(t.Context(), service, metav1.CreateOptions{})
 	}
-	must(t, err)
+	must.Do(t, err)
 }
 
 func (f *flapping) flapSlice(t *testing.T, namespace string, i, j int) {
@@ -130,7 +131,7 @@ func (f *flapping) flapSlice(t *testing.T, namespace string, i, j int) {
 	client := server.Kube.DiscoveryV1().EndpointSlices(namespace)
 	if slice.exists && f.random.IntN(3) == 0 {
 		slice.exists = false
-		must(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		must.Do(t, client.Delete(t.Context(), name, metav1.DeleteOptions{}))
 		return
 	}
 	slice.ready, slice.port = f.random.IntN(4) != 0, f.ports[f.random.IntN(len(f.ports))]
@@ -141,7 +142,7 @@ func (f *flapping) flapSlice(t *testing.T, namespace string, i, j int) {
 		_, err = client.Create(t.Context(), object, metav1.CreateOptions{})
 	}
 	slice.exists = true
-	must(t, err)
+	must.Do(t, err)
 }
 
 // want is what requests to a Service are to be answered: the status, and by which endpoints.

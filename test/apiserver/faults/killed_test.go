@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/internal/testtier"
 	"gateway/test/internal/faultproxy"
@@ -126,8 +127,7 @@ func childrenWith(t *testing.T, namespace string, change func(*unstructured.Unst
 	t.Helper()
 	var found []string
 	for kind, resource := range childKinds {
-		object, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), proxypod.ChildName(name), metav1.GetOptions{})
-		must(t, err)
+		object := must.Get(server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), proxypod.ChildName(name), metav1.GetOptions{}))(t)
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)
 		}
@@ -141,8 +141,7 @@ func childrenWith(t *testing.T, namespace string, change func(*unstructured.Unst
 			owners[i].UID = ""
 		}
 		object.SetOwnerReferences(owners)
-		encoded, err := json.Marshal(object.Object)
-		must(t, err)
+		encoded := must.Get(json.Marshal(object.Object))(t)
 		found = append(found, kind+" "+strings.ReplaceAll(string(encoded), namespace, "NAMESPACE"))
 	}
 	slices.Sort(found)

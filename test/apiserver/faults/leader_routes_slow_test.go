@@ -22,6 +22,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -63,7 +64,7 @@ func TestFrozenLeaderOfRoutes(t *testing.T) {
 			testenv.Eventually(t, 30*time.Second, "the second leads", newLeader.leads)
 			s.expectAttached(t, s.namespace, s.team)
 			if what != "rolebinding" {
-				must(t, s.api.GatewayV1().HTTPRoutes(s.team).Delete(t.Context(), "api", metav1.DeleteOptions{}))
+				must.Do(t, s.api.GatewayV1().HTTPRoutes(s.team).Delete(t.Context(), "api", metav1.DeleteOptions{}))
 				s.expectAttached(t, s.namespace)
 				s.expectNoBinding(t)
 			}
@@ -111,7 +112,7 @@ type routesSite struct {
 func newRoutesSite(t *testing.T, namespace string) *routesSite {
 	t.Helper()
 	api, err := routesclient.NewForConfig(server.Admin)
-	must(t, err)
+	must.Do(t, err)
 	s := &routesSite{api, namespace, namespace + "-team"}
 	ensureNamespace(t, s.namespace)
 	ensureNamespace(t, s.team)
@@ -119,34 +120,32 @@ func newRoutesSite(t *testing.T, namespace string) *routesSite {
 	class.Spec.ControllerName = "app.example.com/gateway"
 	_, err = api.GatewayV1().GatewayClasses().Create(t.Context(), class, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
-		must(t, err)
+		must.Do(t, err)
 	}
 	all := gatewayv1.NamespacesFromAll
-	_, err = api.GatewayV1().Gateways(s.namespace).Create(t.Context(), &gatewayv1.Gateway{
+	must.Get(api.GatewayV1().Gateways(s.namespace).Create(t.Context(), &gatewayv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: gatewayv1.GatewaySpec{GatewayClassName: "app", Listeners: []gatewayv1.Listener{{
 			Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType,
 			AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}},
 		}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { // nobody is to find it again
 		ctx := context.WithoutCancel(t.Context())
-		must(t, api.GatewayV1().Gateways(s.namespace).Delete(ctx, name, metav1.DeleteOptions{}))
-		must(t, server.App.AppV1().Gateways(s.namespace).Delete(ctx, name, metav1.DeleteOptions{}))
+		must.Do(t, api.GatewayV1().Gateways(s.namespace).Delete(ctx, name, metav1.DeleteOptions{}))
+		must.Do(t, server.App.AppV1().Gateways(s.namespace).Delete(ctx, name, metav1.DeleteOptions{}))
 	})
 	return s
 }
 
 func (s *routesSite) createRoute(t *testing.T) {
 	t.Helper()
-	_, err := s.api.GatewayV1().HTTPRoutes(s.team).Create(t.Context(), &gatewayv1.HTTPRoute{
+	must.Get(s.api.GatewayV1().HTTPRoutes(s.team).Create(t.Context(), &gatewayv1.HTTPRoute{
 		ObjectMeta: metav1.ObjectMeta{Name: "api"},
 		Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{
 			Namespace: ptr.To(gatewayv1.Namespace(s.namespace)), Name: name,
 		}}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // expectAttached waits until the agents know of these namespaces, and of no others.
@@ -174,17 +173,14 @@ func (s *routesSite) expectAttached(t *testing.T, want ...string) {
 // watchSubjects returns what returns the subjects that RoleBindings of the team's namespace got after it was called.
 func (s *routesSite) watchSubjects(t *testing.T) func() []rbacv1.Subject {
 	t.Helper()
-	before, err := server.Kube.RbacV1().RoleBindings(s.team).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	before := must.Get(server.Kube.RbacV1().RoleBindings(s.team).List(t.Context(), metav1.ListOptions{}))(t)
 	options := metav1.ListOptions{ResourceVersion: before.ResourceVersion}
-	watching, err := server.Kube.RbacV1().RoleBindings(s.team).Watch(t.Context(), options)
-	must(t, err)
+	watching := must.Get(server.Kube.RbacV1().RoleBindings(s.team).Watch(t.Context(), options))(t)
 	return func() []rbacv1.Subject {
 		// When this object is seen, everything that happened before it is made has been seen.
 		last := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "last"}}
 		last.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "none"}
-		_, err := server.Kube.RbacV1().RoleBindings(s.team).Create(t.Context(), last, metav1.CreateOptions{})
-		must(t, err)
+		must.Get(server.Kube.RbacV1().RoleBindings(s.team).Create(t.Context(), last, metav1.CreateOptions{}))(t)
 		var subjects []rbacv1.Subject
 		for event := range watching.ResultChan() {
 			binding := event.Object.(*rbacv1.RoleBinding)

@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
@@ -92,13 +93,11 @@ func expectPort(t *testing.T, namespace string, port int32) {
 // versions names the version of the Gateway and of each of its children.
 func versions(t *testing.T, namespace string) string {
 	t.Helper()
-	gateway, err := server.App.AppV1().Gateways(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
+	gateway := must.Get(server.App.AppV1().Gateways(namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	text := "Gateway " + gateway.ResourceVersion
 	for _, kind := range slices.Sorted(maps.Keys(childKinds)) {
 		resource := childKinds[kind]
-		child, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), proxypod.ChildName(name), metav1.GetOptions{})
-		must(t, err)
+		child := must.Get(server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), proxypod.ChildName(name), metav1.GetOptions{}))(t)
 		text += fmt.Sprintf("\n%s %s %v", kind, child.GetResourceVersion(), child.Object["spec"])
 	}
 	return text

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
@@ -39,13 +40,6 @@ var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func ensureNamespace(t *testing.T, name string) {
 	t.Helper()
 	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
@@ -59,9 +53,8 @@ func ensureNamespace(t *testing.T, name string) {
 // one.
 func kubeconfig(t *testing.T, proxy *faultproxy.Proxy, namespace, serviceAccount string) string {
 	t.Helper()
-	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{})
-	must(t, err)
+	token := must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{}))(t)
 	return tokenKubeconfig(t, proxy, token.Status.Token)
 }
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -63,14 +64,13 @@ func TestMonitoring(t *testing.T) {
 func alertRules(t *testing.T) map[string]any {
 	t.Helper()
 	var object struct{ Spec map[string]any }
-	must(t, yaml.Unmarshal(readArtifact(t, "rules.yaml"), &object))
+	must.Do(t, yaml.Unmarshal(readArtifact(t, "rules.yaml"), &object))
 	return object.Spec
 }
 
 func readArtifact(t *testing.T, name string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "monitoring", name))
-	must(t, err)
+	content := must.Get(os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "monitoring", name)))(t)
 	return content
 }
 
@@ -91,7 +91,7 @@ func panels(t *testing.T) []string {
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	must(t, json.Unmarshal(readArtifact(t, "dashboard.json"), &dashboard))
+	must.Do(t, json.Unmarshal(readArtifact(t, "dashboard.json"), &dashboard))
 	var all []string
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
@@ -123,10 +123,9 @@ func startPrometheus(t *testing.T, s *stack, rules map[string]any) *prometheus {
 		return map[string]any{"job_name": job, "static_configs": []any{map[string]any{"targets": []string{target}, "labels": labels}}}
 	}
 	write := func(file string, content any) string {
-		text, err := yaml.Marshal(content)
-		must(t, err)
+		text := must.Get(yaml.Marshal(content))(t)
 		path := filepath.Join(dir, file)
-		must(t, os.WriteFile(path, text, 0o600))
+		must.Do(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	rulesFile := write("rules.yaml", rules)

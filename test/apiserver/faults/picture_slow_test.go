@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -41,8 +42,7 @@ func TestDashboardPicture(t *testing.T) {
 	if *update {
 		takePicture(t, picture)
 	}
-	info, err := os.Stat(picture)
-	must(t, err)
+	info := must.Get(os.Stat(picture))(t)
 	if info.Size() > 200<<10 {
 		t.Errorf("the picture has %d bytes, 200 KiB are allowed", info.Size())
 	}
@@ -75,10 +75,9 @@ func takePicture(t *testing.T, picture string) {
 		patchGateway(t, namespace, fmt.Sprintf(`[{"op": "add", "path": "/spec/routes/0/rules/0/timeouts", "value": {"request": "%ds"}}]`, 10+edit%9))
 		switch edit % 20 {
 		case 5: // a pod of Service cart that does not listen
-			_, err := slices.Create(t.Context(), endpointSlice(t, "cart", "cart-2", absent), metav1.CreateOptions{})
-			must(t, err)
+			must.Get(slices.Create(t.Context(), endpointSlice(t, "cart", "cart-2", absent), metav1.CreateOptions{}))(t)
 		case 9:
-			must(t, slices.Delete(t.Context(), "cart-2", metav1.DeleteOptions{}))
+			must.Do(t, slices.Delete(t.Context(), "cart-2", metav1.DeleteOptions{}))
 		case 15:
 			patchGateway(t, namespace, fmt.Sprintf(`[{"op": "add", "path": "/spec/clientLimits", "value": {"maxConnections": %d}}]`, 1000+edit))
 		}
@@ -88,7 +87,7 @@ func takePicture(t *testing.T, picture string) {
 		}
 	}
 	page := filepath.Join(t.TempDir(), "dashboard.html")
-	must(t, os.WriteFile(page, p.draw(t, namespace), 0o600))
+	must.Do(t, os.WriteFile(page, p.draw(t, namespace), 0o600))
 	testenv.Run(t, t.TempDir(), nil, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--user-data-dir="+t.TempDir(), "--hide-scrollbars", "--window-size=1200,1155", "--screenshot="+picture, "file://"+page)
 }
@@ -140,7 +139,7 @@ func (p *prometheus) draw(t *testing.T, namespace string) []byte {
 		Title  string
 		Panels []*panel
 	}
-	must(t, json.Unmarshal(readArtifact(t, "dashboard.json"), &dashboard))
+	must.Do(t, json.Unmarshal(readArtifact(t, "dashboard.json"), &dashboard))
 	end := time.Now().Truncate(time.Second)
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
@@ -154,12 +153,11 @@ func (p *prometheus) draw(t *testing.T, namespace string) []byte {
 					}
 				}
 			}
-			must(t, p.get(t.Context(), "/api/v1/query_range?"+query.Encode(), &answer))
+			must.Do(t, p.get(t.Context(), "/api/v1/query_range?"+query.Encode(), &answer))
 			for _, result := range answer.Data.Result {
 				s := series{Name: legend(target.LegendFormat, result.Metric)}
 				for _, value := range result.Values {
-					number, err := strconv.ParseFloat(value[1].(string), 64)
-					must(t, err)
+					number := must.Get(strconv.ParseFloat(value[1].(string), 64))(t)
 					s.values = append(s.values, [2]float64{value[0].(float64) - float64(end.Add(-shown).Unix()), number})
 				}
 				panel.Series = append(panel.Series, s)
@@ -168,7 +166,7 @@ func (p *prometheus) draw(t *testing.T, namespace string) []byte {
 		panel.scale(end)
 	}
 	var page bytes.Buffer
-	must(t, template.Must(template.ParseFiles("testdata/dashboard.html")).Execute(&page, dashboard))
+	must.Do(t, template.Must(template.ParseFiles("testdata/dashboard.html")).Execute(&page, dashboard))
 	return page.Bytes()
 }
 

@@ -15,6 +15,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	typedappv1 "gateway/generated/app/clientset/versioned/typed/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -107,7 +108,7 @@ func findLargest(t *testing.T, gateways typedappv1.GatewayInterface, port int32)
 			refusal = err
 			return true
 		}
-		must(t, gateways.Delete(t.Context(), "probe", metav1.DeleteOptions{}))
+		must.Do(t, gateways.Delete(t.Context(), "probe", metav1.DeleteOptions{}))
 		return false
 	}) - 1
 	t.Logf("the largest Gateway has %d KB; the next is refused: %v", largest, refusal)
@@ -133,7 +134,7 @@ func edit(t *testing.T, gateways typedappv1.GatewayInterface, spec appv1.Gateway
 	t.Helper()
 	for {
 		latest, err := gateways.Get(t.Context(), name, metav1.GetOptions{})
-		must(t, err)
+		must.Do(t, err)
 		latest.Spec = spec
 		if _, err = gateways.Update(t.Context(), latest, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			return err

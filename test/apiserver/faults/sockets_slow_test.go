@@ -16,6 +16,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -29,8 +30,7 @@ func startSocketStack(t *testing.T, namespace string) (*stack, sockets) {
 	t.Helper()
 	s := setUp(t, namespace)
 	s.operator = startOperator(t, s.proxy, namespace)
-	seen, err := os.MkdirTemp("/tmp", "hap")
-	must(t, err)
+	seen := must.Get(os.MkdirTemp("/tmp", "hap"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(seen) })
 	wrapper := []string{"unshare", "--mount"}
 	if os.Getuid() != 0 {
@@ -194,9 +194,9 @@ func killAtEachStep(
 func (p *dataPlane) leaveHalf(t *testing.T, kills int) {
 	t.Helper()
 	half := filepath.Join(filepath.Dir(p.paths.ConfigDir), fmt.Sprintf("load-%06d-half", 1000*kills))
-	must(t, os.Mkdir(half, 0o750))
-	must(t, os.WriteFile(filepath.Join(half, "haproxy.cfg"), []byte("global\n    desc"), 0o600))
-	must(t, os.Symlink(filepath.Base(half), p.paths.ConfigDir+".next"))
+	must.Do(t, os.Mkdir(half, 0o750))
+	must.Do(t, os.WriteFile(filepath.Join(half, "haproxy.cfg"), []byte("global\n    desc"), 0o600))
+	must.Do(t, os.Symlink(filepath.Base(half), p.paths.ConfigDir+".next"))
 }
 
 // reported is nil if the pod reports the generation.
@@ -230,8 +230,7 @@ func TestReloadRefused(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, "refused")
 	taken := haproxytest.FreePort(t)
-	listener, err := net.Listen("tcp4", fmt.Sprintf(":%d", taken))
-	must(t, err)
+	listener := must.Get(net.Listen("tcp4", fmt.Sprintf(":%d", taken)))(t)
 	defer listener.Close() //nolint:errcheck // it is closed below, too
 	stopTraffic := s.pod.traffic(t)
 	generation := patchGateway(t, s.namespace, fmt.Sprintf(`[{"op": "add", "path": "/spec/listeners/-", "value": {"name": "other", "port": %d, "protocol": "HTTP"}}]`, taken)).Generation
@@ -255,7 +254,7 @@ func TestReloadRefused(t *testing.T) {
 	<-time.After(2 * faultLasts)
 
 	freed := time.Now()
-	must(t, listener.Close())
+	must.Do(t, listener.Close())
 	s.expectProgrammed(t, promised, generation)
 	t.Logf("in force %v after the port was free", time.Since(freed).Round(time.Millisecond))
 	stopTraffic()

@@ -16,6 +16,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/proxypod"
 	"gateway/internal/testbuild"
@@ -83,10 +84,9 @@ func setUp(t *testing.T, namespace string) *stack {
 
 func createGateway(t *testing.T, namespace string, spec appv1.GatewaySpec) *appv1.Gateway {
 	t.Helper()
-	gateway, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
+	gateway := must.Get(server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	return gateway
 }
 
@@ -100,8 +100,7 @@ func startPod(t *testing.T, s *stack, program string, env ...string) *dataPlane 
 // the command as arguments.
 func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepare func(*dataPlane), env ...string) *dataPlane {
 	t.Helper()
-	gateway, err := server.App.AppV1().Gateways(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
+	gateway := must.Get(server.App.AppV1().Gateways(s.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	if program == "" {
 		program = testbuild.Program(t, "cmd/gateway-agent")
 	}
@@ -134,12 +133,9 @@ func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepa
 func putChild(t *testing.T, gateway *appv1.Gateway) {
 	t.Helper()
 	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: proxypod.FieldManager, Force: true}, gateway.Namespace
-	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
-	must(t, err)
+	must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options))(t)
 }
 
 // putPod says that the Gateway's Deployment has one pod and that it is ready.
@@ -161,8 +157,7 @@ func (s *stack) edit(t *testing.T, path string) int64 {
 
 func patchGateway(t *testing.T, namespace, patch string) *appv1.Gateway {
 	t.Helper()
-	gateway, err := server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-	must(t, err)
+	gateway := must.Get(server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	return gateway
 }
 

@@ -17,16 +17,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
 func createService(t *testing.T, namespace, name string) {
 	t.Helper()
-	_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // answering starts a server that gives the answer, and returns its port.
@@ -39,8 +39,7 @@ func answering(t *testing.T, answer string) int32 {
 // its port.
 func serving(t *testing.T, handler http.HandlerFunc) int32 {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
-	must(t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0")))(t)
 	backend := &http.Server{Handler: handler}
 	go func() { _ = backend.Serve(listener) }() // until it is closed
 	t.Cleanup(func() { _ = backend.Close() })
@@ -55,7 +54,7 @@ func putEndpoint(t *testing.T, namespace, service string, port int32) {
 	if err != nil {
 		_, err = client.Create(t.Context(), slice, metav1.CreateOptions{})
 	}
-	must(t, err)
+	must.Do(t, err)
 }
 
 func endpointSlice(t *testing.T, service, name string, port int32) *discoveryv1.EndpointSlice {
@@ -152,8 +151,7 @@ var leaks = []string{"go_goroutines", "process_open_fds"}
 // little.
 func watchLeaks(t *testing.T, address string) (check func()) {
 	t.Helper()
-	before, err := gauges(t.Context(), address, leaks...)
-	must(t, err)
+	before := must.Get(gauges(t.Context(), address, leaks...))(t)
 	return func() {
 		t.Helper()
 		// Connections to the API server may come and go.

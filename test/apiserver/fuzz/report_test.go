@@ -8,17 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testtier"
 )
 
 // publishedSchema is the schema of a Gateway's spec as the API server publishes it.
 func publishedSchema(t *testing.T) object {
 	t.Helper()
-	raw, err := server.Kube.Discovery().RESTClient().Get().
-		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.app.example.com").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(server.Kube.Discovery().RESTClient().Get().
+		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.app.example.com").DoRaw(t.Context()))(t)
 	var crd struct {
 		Spec struct {
 			Versions []struct {
@@ -26,9 +24,7 @@ func publishedSchema(t *testing.T) object {
 			}
 		}
 	}
-	if err := json.Unmarshal(raw, &crd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &crd))
 	spec := at(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "properties", "spec").(object)
 	for _, field := range []string{"pods", "service", "allowedHostnames"} { // nothing in HAProxy comes from them
 		delete(spec["properties"].(object), field)

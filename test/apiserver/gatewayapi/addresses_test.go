@@ -13,6 +13,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -21,13 +22,12 @@ import (
 func testClusterAddress(t *testing.T, api routesclient.Interface) {
 	t.Helper()
 	ctx := t.Context()
-	_, err := server.App.AppV1().GatewayConfigs(infra).Create(ctx, &appv1.GatewayConfig{
+	must.Get(server.App.AppV1().GatewayConfigs(infra).Create(ctx, &appv1.GatewayConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "balanced"},
 		Spec:       appv1.GatewayConfigSpec{Service: &appv1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	gateways := api.GatewayV1().Gateways(infra)
-	_, err = gateways.Create(ctx, &gatewayv1.Gateway{
+	must.Get(gateways.Create(ctx, &gatewayv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: "internal"},
 		Spec: gatewayv1.GatewaySpec{
 			GatewayClassName: "gateway", Listeners: []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
@@ -36,8 +36,7 @@ func testClusterAddress(t *testing.T, api routesclient.Interface) {
 				ParametersRef: &gatewayv1.LocalParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: "balanced"},
 			},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { _ = gateways.Delete(context.Background(), "internal", metav1.DeleteOptions{}) })
 	testenv.Eventually(t, soon, "an address in the cluster", func(ctx context.Context) error {
 		service, err := server.Kube.CoreV1().Services(infra).Get(ctx, "internal-gateway", metav1.GetOptions{})

@@ -17,6 +17,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -34,15 +35,13 @@ func testExternalAuth(t *testing.T, api routesclient.Interface, port int32) {
 		ExternalAuthProtocol: gatewayv1.HTTPRouteExternalAuthHTTPProtocol, BackendRef: service("auth"),
 		HTTPAuthConfig: &gatewayv1.HTTPAuthConfig{Path: "/check", AllowedResponseHeaders: []string{"X-User"}},
 	}}}
-	_, err := routes.Create(ctx, route, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(routes.Create(ctx, route, metav1.CreateOptions{}))(t)
 	expectRoute(t, api, authTeam, "asked", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
 	expectAnswer(t, port, "/asked", 200, authTeam+"/api")
 
 	patch := func(filter string) {
 		t.Helper()
-		_, err := routes.Patch(ctx, "asked", types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/rules/0/filters/0/externalAuth","value":`+filter+`}]`), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(routes.Patch(ctx, "asked", types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/rules/0/filters/0/externalAuth","value":`+filter+`}]`), metav1.PatchOptions{}))(t)
 	}
 	patch(`{"protocol":"HTTP","backendRef":{"name":"rows","namespace":"data","port":80},"http":{}}`)
 	expectRoute(t, api, authTeam, "asked", 2, "Accepted=True", "ResolvedRefs=False/RefNotPermitted")
@@ -51,17 +50,16 @@ func testExternalAuth(t *testing.T, api routesclient.Interface, port int32) {
 		From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: authTeam}},
 		To:   []gatewayv1.ReferenceGrantTo{{Kind: "Service", Name: ptr.To[gatewayv1.ObjectName]("rows")}},
 	}}
-	_, err = api.GatewayV1().ReferenceGrants("data").Create(ctx, grant, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().ReferenceGrants("data").Create(ctx, grant, metav1.CreateOptions{}))(t)
 	expectRoute(t, api, authTeam, "asked", 2, "ResolvedRefs=True", "Programmed=True")
 	expectAnswer(t, port, "/asked", 200, authTeam+"/api")
-	must(t, api.GatewayV1().ReferenceGrants("data").Delete(ctx, "auth", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().ReferenceGrants("data").Delete(ctx, "auth", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/asked", 500, "")
 
 	patch(`{"protocol":"GRPC","backendRef":{"name":"auth","port":80},"grpc":{}}`)
 	expectRoute(t, api, authTeam, "asked", 3, "Accepted=False/UnsupportedValue")
 	expectAnswer(t, port, "/asked", 500, "")
-	must(t, routes.Delete(ctx, "asked", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, "asked", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/asked", 404, "")
 	expectAccess(t, "data", false)
 	if !testenv.IsOldGatewayAPI() {
@@ -90,14 +88,12 @@ func testPreRouting(t *testing.T, api routesclient.Interface, port int32) {
 			}}},
 		}},
 	}}
-	_, err := api.GatewayV1().ListenerSets(askingTeam).Create(ctx, set, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().ListenerSets(askingTeam).Create(ctx, set, metav1.CreateOptions{}))(t)
 	route := newRoute(askingTeam, "asked", gatewayv1.ParentReference{Kind: ptr.To(gatewayv1.Kind("ListenerSet")), Name: "asked"}, "/", service("api"))
 	blue := *route.Spec.Rules[0].DeepCopy()
 	blue.Matches[0].Headers, blue.BackendRefs[0].Name = []gatewayv1.HTTPHeaderMatch{{Name: "X-Team", Value: "blue"}}, "blue"
 	route.Spec.Rules = append(route.Spec.Rules, blue)
-	_, err = api.GatewayV1().HTTPRoutes(askingTeam).Create(ctx, route, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes(askingTeam).Create(ctx, route, metav1.CreateOptions{}))(t)
 	answers := func(authorization string, status int, text string) {
 		t.Helper()
 		testenv.Eventually(t, soon, fmt.Sprintf("%q to be answered with %d %s", authorization, status, text), func(ctx context.Context) error {
@@ -119,15 +115,14 @@ func testPreRouting(t *testing.T, api routesclient.Interface, port int32) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
-	_, err = server.Kube.CoreV1().Services(askingTeam).Create(ctx, &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(askingTeam).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "gate"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	createSlice(t, askingTeam, "gate-1", map[string]string{discoveryv1.LabelServiceName: "gate"}, gate)
 	answers("", http.StatusUnauthorized, "")
 	answers("red", http.StatusOK, askingTeam+"/api")
 	answers("blue", http.StatusOK, askingTeam+"/blue")
-	must(t, api.GatewayV1().ListenerSets(askingTeam).Delete(ctx, "asked", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().ListenerSets(askingTeam).Delete(ctx, "asked", metav1.DeleteOptions{}))
 	answers("blue", http.StatusNotFound, "")
 }
 

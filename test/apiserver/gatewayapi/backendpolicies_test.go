@@ -8,6 +8,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -19,28 +20,24 @@ func testBackendPolicies(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx, policies := t.Context(), server.App.AppV1().BackendPolicies(policyTeam)
 	createTeam(t, policyTeam)
-	_, err := api.GatewayV1().HTTPRoutes(policyTeam).Create(ctx, newRoute(policyTeam, "policed", shop(), "/policed", service("api")), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes(policyTeam).Create(ctx, newRoute(policyTeam, "policed", shop(), "/policed", service("api")), metav1.CreateOptions{}))(t)
 	expectAnswer(t, port, "/policed", 200, policyTeam+"/api")
-	policy, err := policies.Create(ctx, &appv1.BackendPolicy{
+	policy := must.Get(policies.Create(ctx, &appv1.BackendPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "api"}, Spec: appv1.BackendPolicySpec{
 			TargetRefs:      []appv1.BackendPolicyTarget{{Name: "api"}},
 			BackendSettings: appv1.BackendSettings{ProxyProtocol: appv1.ProxyProtocolV1},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	expectPolicy(t, policyTeam, "api", 1, "Accepted=True", "Programmed=True")
 	expectAnswer(t, port, "/policed", 400, "")
 
-	policy, err = policies.Get(ctx, policy.Name, metav1.GetOptions{})
-	must(t, err)
+	policy = must.Get(policies.Get(ctx, policy.Name, metav1.GetOptions{}))(t)
 	policy.Spec.BackendSettings = appv1.BackendSettings{LoadBalancing: &appv1.LoadBalancing{Algorithm: appv1.LoadBalancingRoundRobin}}
-	_, err = policies.Update(ctx, policy, metav1.UpdateOptions{})
-	must(t, err)
+	must.Get(policies.Update(ctx, policy, metav1.UpdateOptions{}))(t)
 	expectPolicy(t, policyTeam, "api", 2, "Accepted=True", "Programmed=True")
 	expectAnswer(t, port, "/policed", 200, policyTeam+"/api")
-	must(t, policies.Delete(ctx, "api", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().HTTPRoutes(policyTeam).Delete(ctx, "policed", metav1.DeleteOptions{}))
+	must.Do(t, policies.Delete(ctx, "api", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes(policyTeam).Delete(ctx, "policed", metav1.DeleteOptions{}))
 }
 
 // expectPolicy waits for conditions of a BackendPolicy at its only Gateway.

@@ -21,6 +21,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -46,14 +47,13 @@ func TestCrowd(t *testing.T) {
 	api := routesClient(t)
 	createNamespace(t, "crowd", nil)
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
-	must(t, os.WriteFile(file, []byte(crowd), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(crowd), 0o600))
 	server.Kubectl(t, "apply", "-f", file)
 	createNamespace(t, "crowd-0007", nil)
 	foreign := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "crowd.shop-gateway"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 	}
-	_, err := server.Kube.RbacV1().RoleBindings("crowd-0007").Create(t.Context(), foreign, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(server.Kube.RbacV1().RoleBindings("crowd-0007").Create(t.Context(), foreign, metav1.CreateOptions{}))(t)
 
 	parent := gatewayv1.ParentReference{
 		Group: ptr.To(gatewayv1.Group(appv1.GroupName)), Kind: ptr.To(gatewayv1.Kind("Gateway")), Namespace: ptr.To(gatewayv1.Namespace("crowd")), Name: "shop",
@@ -93,8 +93,7 @@ func TestCrowd(t *testing.T) {
 		})
 	}
 	expectClusterBinding("the ClusterRoleBinding", true)
-	_, err = server.App.AppV1().Gateways("crowd").Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"watch":"Namespaces"}}`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(server.App.AppV1().Gateways("crowd").Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"watch":"Namespaces"}}`), metav1.PatchOptions{}))(t)
 	expectClusterBinding("no ClusterRoleBinding", false)
 }
 

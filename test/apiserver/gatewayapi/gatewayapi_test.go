@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/testbuild"
@@ -55,10 +56,8 @@ func TestGatewayAPI(t *testing.T) {
 	haproxy := startProxy(t, infra, "shop")
 	expectGateway(t, api, 1, "Accepted=True", "Programmed=True")
 
-	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "web", shop(), "/api", service("api")), metav1.CreateOptions{})
-	must(t, err)
-	_, err = api.GatewayV1().HTTPRoutes("stranger").Create(ctx, newRoute("stranger", "web", shop(), "/", service("secret")), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "web", shop(), "/api", service("api")), metav1.CreateOptions{}))(t)
+	must.Get(api.GatewayV1().HTTPRoutes("stranger").Create(ctx, newRoute("stranger", "web", shop(), "/", service("secret")), metav1.CreateOptions{}))(t)
 	expectRoute(t, api, "team", "web", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
 	expectAnswer(t, port, "/api", 200, "team/api")
 	expectRoute(t, api, "stranger", "web", 1, "Accepted=False/NotAllowedByListeners")
@@ -67,9 +66,8 @@ func TestGatewayAPI(t *testing.T) {
 	expectAccess(t, "stranger", false)
 
 	t.Run("an edit", func(t *testing.T) {
-		_, err := api.GatewayV1().HTTPRoutes("team").Patch(t.Context(), "web", types.JSONPatchType,
-			[]byte(`[{"op":"replace","path":"/spec/rules/0/matches/0/path/value","value":"/moved"}]`), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(api.GatewayV1().HTTPRoutes("team").Patch(t.Context(), "web", types.JSONPatchType,
+			[]byte(`[{"op":"replace","path":"/spec/rules/0/matches/0/path/value","value":"/moved"}]`), metav1.PatchOptions{}))(t)
 		expectRoute(t, api, "team", "web", 2, "Accepted=True", "Programmed=True")
 		expectAnswer(t, port, "/moved", 200, "team/api")
 		expectAnswer(t, port, "/api", 404, "")
@@ -92,7 +90,7 @@ func TestGatewayAPI(t *testing.T) {
 	t.Run("edits under load", func(t *testing.T) { testEditsUnderLoad(t, api, port) })
 	t.Run("a route for a Gateway of our own", func(t *testing.T) { testOwnParent(t, api) })
 	t.Run("the last route goes", func(t *testing.T) {
-		must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "web", metav1.DeleteOptions{}))
+		must.Do(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		expectAnswer(t, port, "/moved", 404, "")
 		expectAccess(t, "team", false)
 	})
@@ -124,8 +122,7 @@ func testInformers(t *testing.T) {
 // testOtherClass: our Gateway goes with the class.
 func testOtherClass(t *testing.T, api routesclient.Interface) {
 	t.Helper()
-	_, err := api.GatewayV1().Gateways(infra).Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"gatewayClassName":"other"}}`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().Gateways(infra).Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"gatewayClassName":"other"}}`), metav1.PatchOptions{}))(t)
 	testenv.Eventually(t, soon, "our Gateway to go", func(ctx context.Context) error {
 		_, err := server.App.AppV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -150,20 +147,18 @@ func testPlugin(t *testing.T, port int32) {
 func createShop(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx := t.Context()
-	_, err := server.App.AppV1().GatewayConfigs(infra).Create(ctx, &appv1.GatewayConfig{
+	must.Get(server.App.AppV1().GatewayConfigs(infra).Create(ctx, &appv1.GatewayConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "small"},
 		Spec:       appv1.GatewayConfigSpec{Replicas: ptr.To[int32](1), Service: &appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = api.GatewayV1().GatewayClasses().Create(ctx, &gatewayv1.GatewayClass{
+	}, metav1.CreateOptions{}))(t)
+	must.Get(api.GatewayV1().GatewayClasses().Create(ctx, &gatewayv1.GatewayClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "gateway"},
 		Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName, ParametersRef: &gatewayv1.ParametersReference{
 			Group: appv1.GroupName, Kind: "GatewayConfig", Namespace: ptr.To(gatewayv1.Namespace(infra)), Name: "small",
 		}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	from := gatewayv1.NamespacesFromSelector
-	_, err = api.GatewayV1().Gateways(infra).Create(ctx, &gatewayv1.Gateway{
+	must.Get(api.GatewayV1().Gateways(infra).Create(ctx, &gatewayv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
 		Spec: gatewayv1.GatewaySpec{GatewayClassName: "gateway", AllowedListeners: &gatewayv1.AllowedListeners{
 			Namespaces: &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)},
@@ -173,8 +168,7 @@ func createShop(t *testing.T, api routesclient.Interface, port int32) {
 				From: &from, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}},
 			}},
 		}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // expectDataPlane waits for the Gateway of our own that belongs to Gateway shop.
@@ -222,63 +216,58 @@ func testGrant(t *testing.T, api routesclient.Interface, port int32) {
 	ctx := t.Context()
 	rows := service("rows")
 	rows.Namespace = ptr.To[gatewayv1.Namespace]("data")
-	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "rows", shop(), "/rows", rows), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "rows", shop(), "/rows", rows), metav1.CreateOptions{}))(t)
 	expectRoute(t, api, "team", "rows", 1, "Accepted=True", "ResolvedRefs=False/RefNotPermitted")
 	expectAnswer(t, port, "/rows", 500, "")
 	expectAccess(t, "data", false)
 
 	grants := api.GatewayV1().ReferenceGrants("data")
-	_, err = grants.Create(ctx, &gatewayv1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: gatewayv1.ReferenceGrantSpec{
+	must.Get(grants.Create(ctx, &gatewayv1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: gatewayv1.ReferenceGrantSpec{
 		From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: "team"}},
 		To:   []gatewayv1.ReferenceGrantTo{{Kind: "Service"}},
-	}}, metav1.CreateOptions{})
-	must(t, err)
+	}}, metav1.CreateOptions{}))(t)
 	expectRoute(t, api, "team", "rows", 1, "ResolvedRefs=True", "Programmed=True")
 	expectAnswer(t, port, "/rows", 200, "data/rows")
 	expectAccess(t, "data", true)
 
-	must(t, grants.Delete(ctx, "team", metav1.DeleteOptions{}))
+	must.Do(t, grants.Delete(ctx, "team", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/rows", 500, "")
 	expectRoute(t, api, "team", "rows", 1, "ResolvedRefs=False/RefNotPermitted")
 	expectAccess(t, "data", false)
-	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "rows", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "rows", metav1.DeleteOptions{}))
 }
 
 // testOwnParent: routes attach to Gateways of our own, too.
 func testOwnParent(t *testing.T, api routesclient.Interface) {
 	t.Helper()
 	ctx, port := t.Context(), haproxytest.FreePort(t)
-	_, err := server.App.AppV1().Gateways(infra).Create(ctx, &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: appv1.GatewaySpec{
+	must.Get(server.App.AppV1().Gateways(infra).Create(ctx, &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: appv1.GatewaySpec{
 		Replicas: ptr.To[int32](1), Service: appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP},
 		Listeners: []appv1.Listener{{Name: "http", Port: port, Protocol: appv1.ProtocolHTTP}},
 		Routes: []appv1.Route{{Name: "first", Rules: []appv1.RouteRule{{
 			Matches: []appv1.RouteMatch{{Path: appv1.PathMatch{Value: "/first"}}}, BackendRefs: []appv1.BackendRef{{Name: "web", Port: 80}},
 		}}}},
-	}}, metav1.CreateOptions{})
-	must(t, err)
+	}}, metav1.CreateOptions{}))(t)
 	startProxy(t, infra, "own")
 	expectAnswer(t, port, "/first", 200, "infra/web")
 	parent := gatewayv1.ParentReference{Group: ptr.To[gatewayv1.Group](appv1.GroupName), Name: "own"}
-	_, err = api.GatewayV1().HTTPRoutes(infra).Create(ctx, newRoute(infra, "second", parent, "/second", service("web")), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes(infra).Create(ctx, newRoute(infra, "second", parent, "/second", service("web")), metav1.CreateOptions{}))(t)
 	expectAnswer(t, port, "/second", 200, "infra/web")
 	expectAnswer(t, port, "/first", 200, "infra/web")
 	expectRoute(t, api, infra, "second", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
 	// Filters of its listener are for both.
-	_, err = server.App.AppV1().Gateways(infra).Patch(ctx, "own", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/listeners/0/filters","value":[
-		{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}]}]`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(server.App.AppV1().Gateways(infra).Patch(ctx, "own", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/listeners/0/filters","value":[
+		{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}]}]`), metav1.PatchOptions{}))(t)
 	expectAnswer(t, port, "/first", 403, "")
 	expectAnswer(t, port, "/second", 403, "")
-	must(t, api.GatewayV1().HTTPRoutes(infra).Delete(ctx, "second", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes(infra).Delete(ctx, "second", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/second", 404, "")
 }
 
 // testSteadyState: where nothing changes, nothing is written.
 func testSteadyState(t *testing.T, operator *testenv.Program) {
 	t.Helper()
-	must(t, operator.Running())
+	must.Do(t, operator.Running())
 	user := "system:serviceaccount:gateway-system:gateway-operator"
 	testenv.Eventually(t, soon, "a second without writes", func(context.Context) error {
 		since := time.Now()

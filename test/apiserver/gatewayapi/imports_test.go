@@ -11,6 +11,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/endpoints"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 )
 
@@ -25,15 +26,13 @@ func testImports(t *testing.T, api routesclient.Interface, port int32) {
 	imported := service("books")
 	imported.Group, imported.Kind = ptr.To[gatewayv1.Group](proxypod.GroupMultiCluster), ptr.To[gatewayv1.Kind]("ServiceImport")
 	imported.Namespace = ptr.To[gatewayv1.Namespace]("data")
-	_, err := routes.Create(ctx, newRoute(importTeam, "imported", shop(), "/imported", imported), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(routes.Create(ctx, newRoute(importTeam, "imported", shop(), "/imported", imported), metav1.CreateOptions{}))(t)
 	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=False/RefNotPermitted")
 	grants := api.GatewayV1().ReferenceGrants("data")
-	grant, err := grants.Create(ctx, &gatewayv1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Name: "books"}, Spec: gatewayv1.ReferenceGrantSpec{
+	grant := must.Get(grants.Create(ctx, &gatewayv1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Name: "books"}, Spec: gatewayv1.ReferenceGrantSpec{
 		From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: importTeam}},
 		To:   []gatewayv1.ReferenceGrantTo{{Kind: "Service"}, {Group: proxypod.GroupMultiCluster, Kind: "ServiceImport"}},
-	}}, metav1.CreateOptions{})
-	must(t, err)
+	}}, metav1.CreateOptions{}))(t)
 	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=False/BackendNotFound") // there is no CRD
 	expectAnswer(t, port, "/imported", 500, "")
 
@@ -43,12 +42,11 @@ func testImports(t *testing.T, api routesclient.Interface, port int32) {
 	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=True", "Programmed=True")
 	expectAnswer(t, port, "/imported", 200, "data/books")
 	grant.Spec.To = grant.Spec.To[:1] // a grant for Services is none for ServiceImports
-	_, err = grants.Update(ctx, grant, metav1.UpdateOptions{})
-	must(t, err)
+	must.Get(grants.Update(ctx, grant, metav1.UpdateOptions{}))(t)
 	expectRoute(t, api, importTeam, "imported", 1, "ResolvedRefs=False/RefNotPermitted")
 	expectAnswer(t, port, "/imported", 500, "")
-	must(t, grants.Delete(ctx, "books", metav1.DeleteOptions{}))
-	must(t, routes.Delete(ctx, "imported", metav1.DeleteOptions{}))
+	must.Do(t, grants.Delete(ctx, "books", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, "imported", metav1.DeleteOptions{}))
 	testFailover(t, api, port)
 }
 
@@ -64,23 +62,22 @@ func testFailover(t *testing.T, api routesclient.Interface, port int32) {
 	apply(t, fmt.Sprintf(serviceImport, "v1alpha1", importTeam))
 	export(t, importTeam, "books")
 	apply(t, fmt.Sprintf(failover, importTeam))
-	_, err := routes.Create(ctx, newRoute(importTeam, "books", shop(), "/books", service("books")), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(routes.Create(ctx, newRoute(importTeam, "books", shop(), "/books", service("books")), metav1.CreateOptions{}))(t)
 	expectAnswer(t, port, "/books", 200, importTeam+"/books")
 	expectPolicy(t, importTeam, "books", 1, "Accepted=True", "Programmed=True")
 	stop := sendRequests(t, port, "/books")
 	for range failures {
 		die()
 		expectAnswer(t, port, "/books", 200, "other/books")
-		must(t, server.Kube.DiscoveryV1().EndpointSlices(importTeam).Delete(ctx, "books-1", metav1.DeleteOptions{}))
+		must.Do(t, server.Kube.DiscoveryV1().EndpointSlices(importTeam).Delete(ctx, "books-1", metav1.DeleteOptions{}))
 		at, end := serve(t, importTeam+"/books")
 		createSlice(t, importTeam, "books-1", map[string]string{discoveryv1.LabelServiceName: "books"}, at)
 		expectAnswer(t, port, "/books", 200, importTeam+"/books")
 		die = end
 	}
 	stop()
-	must(t, server.App.AppV1().BackendPolicies(importTeam).Delete(ctx, "books", metav1.DeleteOptions{}))
-	must(t, routes.Delete(ctx, "books", metav1.DeleteOptions{}))
+	must.Do(t, server.App.AppV1().BackendPolicies(importTeam).Delete(ctx, "books", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, "books", metav1.DeleteOptions{}))
 }
 
 const serviceImport = `apiVersion: multicluster.x-k8s.io/%s

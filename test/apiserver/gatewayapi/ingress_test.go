@@ -24,6 +24,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -137,7 +138,7 @@ func expectNothing(t *testing.T, class, part string) {
 func apply(t *testing.T, documents string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "objects.yaml")
-	must(t, os.WriteFile(file, []byte(documents), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(documents), 0o600))
 	server.Kubectl(t, "apply", "-f", file)
 }
 
@@ -145,17 +146,15 @@ func apply(t *testing.T, documents string) {
 func testEditedRoute(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	routes := api.GatewayV1().HTTPRoutes("front")
-	_, err := routes.Patch(t.Context(), "gateway-shop-test", types.JSONPatchType,
-		[]byte(`[{"op":"replace","path":"/spec/rules/0/backendRefs/0/name","value":"second"}]`), metav1.PatchOptions{FieldManager: "somebody"})
-	must(t, err)
+	must.Get(routes.Patch(t.Context(), "gateway-shop-test", types.JSONPatchType,
+		[]byte(`[{"op":"replace","path":"/spec/rules/0/backendRefs/0/name","value":"second"}]`), metav1.PatchOptions{FieldManager: "somebody"}))(t)
 	expectRoute(t, api, "front", "gateway-shop-test", 3, "Programmed=True")
 	expectHost(t, port, "shop.test", 200, "front/web")
-	route, err := routes.Get(t.Context(), "gateway-shop-test", metav1.GetOptions{})
-	must(t, err)
+	route := must.Get(routes.Get(t.Context(), "gateway-shop-test", metav1.GetOptions{}))(t)
 	if owners := route.OwnerReferences; len(owners) != 1 || owners[0].Kind != "Ingress" || owners[0].Name != "shop" {
 		t.Errorf("its owners are %+v", owners)
 	}
-	must(t, routes.Delete(t.Context(), "gateway-shop-test", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(t.Context(), "gateway-shop-test", metav1.DeleteOptions{}))
 	testenv.Eventually(t, soon, "a new route", func(ctx context.Context) error {
 		found, err := routes.Get(ctx, "gateway-shop-test", metav1.GetOptions{})
 		if err == nil && found.UID == route.UID {
@@ -173,7 +172,7 @@ func testHostsOfOthers(t *testing.T, port int32) {
 	createNamespace(t, "back", nil)
 	createService(t, "back", "web")
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	must(t, os.WriteFile(file, []byte(`{apiVersion: app.example.com/v1, kind: GatewayConfig, metadata: {namespace: gateway-ingress, name: gateway},
+	must.Do(t, os.WriteFile(file, []byte(`{apiVersion: app.example.com/v1, kind: GatewayConfig, metadata: {namespace: gateway-ingress, name: gateway},
   spec: {allowedHostnames: {rules: [{hostnames: ["*"], namespaces: {selector: {matchLabels: {kubernetes.io/metadata.name: front}}}}]}}}`), 0o600))
 	server.Kubectl(t, "apply", "--server-side", "--field-manager=owner", "-f", file)
 	apply(t, strings.NewReplacer("namespace: front", "namespace: back", "guarded.test", "shop.test", "path: /,", "path: /x,").Replace(guardedIngress))
@@ -190,8 +189,7 @@ func testHostsOfOthers(t *testing.T, port int32) {
 func testTakenNames(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	elsewhere := gatewayv1.ParentReference{Name: "elsewhere"}
-	mine, err := api.GatewayV1().HTTPRoutes("front").Create(t.Context(), newRoute("front", "gateway-taken-test", elsewhere, "/", service("second")), metav1.CreateOptions{})
-	must(t, err)
+	mine := must.Get(api.GatewayV1().HTTPRoutes("front").Create(t.Context(), newRoute("front", "gateway-taken-test", elsewhere, "/", service("second")), metav1.CreateOptions{}))(t)
 	ingress := strings.NewReplacer("name: shop\n", "name: taken\n", "shop.test", "taken.test").Replace(shopIngress)
 	apply(t, ingress)
 	expectRoute(t, api, "front", "gateway-taken-test-02", 1, "Programmed=True")
@@ -201,10 +199,9 @@ func testTakenNames(t *testing.T, api routesclient.Interface, port int32) {
 		t.Errorf("the route of somebody else has changed: %v", err)
 	}
 
-	_, err = api.GatewayV1().Gateways(gateways).Create(t.Context(), &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Spec: gatewayv1.GatewaySpec{
+	must.Get(api.GatewayV1().Gateways(gateways).Create(t.Context(), &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Spec: gatewayv1.GatewaySpec{
 		GatewayClassName: "elsewhere", Listeners: []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
-	}}, metav1.CreateOptions{})
-	must(t, err)
+	}}, metav1.CreateOptions{}))(t)
 	apply(t, "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: second}\nspec: {controller: app.example.com/ingress}")
 	apply(t, strings.Replace(ingress, "ingressClassName: gateway", "ingressClassName: second", 1))
 	expectEvent(t, "IngressClass", "second", corev1.EventTypeWarning, "Waiting",
@@ -243,8 +240,7 @@ spec:
 func testAdopted(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	plugin := filepath.Join(plugintest.Build(t, testbuild.MustRoot(t)), "kubectl-gateway")
-	before, err := api.GatewayV1().Gateways(gateways).Get(t.Context(), "gateway", metav1.GetOptions{})
-	must(t, err)
+	before := must.Get(api.GatewayV1().Gateways(gateways).Get(t.Context(), "gateway", metav1.GetOptions{}))(t)
 	out := testenv.Run(t, ".", nil, plugin, "adopt", "gateway", "--kubeconfig", server.Kubeconfig)
 	if !strings.Contains(out, "HTTPRoute front/gateway-shop-test\n") || !strings.HasPrefix(out, "Gateway gateway-ingress/gateway\nGatewayConfig gateway-ingress/gateway\n") {
 		t.Errorf("it adopts\n%s", out)
@@ -257,8 +253,7 @@ func testAdopted(t *testing.T, api routesclient.Interface, port int32) {
 	if err != nil || after.UID != before.UID || after.Generation != before.Generation {
 		t.Errorf("the Gateway has changed: %v", err)
 	}
-	routes, err := api.GatewayV1().HTTPRoutes("front").List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	routes := must.Get(api.GatewayV1().HTTPRoutes("front").List(t.Context(), metav1.ListOptions{}))(t)
 	for _, route := range routes.Items {
 		if len(route.OwnerReferences) > 0 || strings.HasSuffix(route.Name, "-02") {
 			t.Errorf("HTTPRoute %s has the owners %v", route.Name, route.OwnerReferences)
@@ -341,10 +336,8 @@ func expectEvent(t *testing.T, kind, name, eventType, reason, message string) {
 // machine may not have.
 func otherPort(t *testing.T, kubeconfig string, port int32) string {
 	t.Helper()
-	target, err := url.Parse(server.Admin.Host)
-	must(t, err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(server.Admin))
-	must(t, err)
+	target := must.Get(url.Parse(server.Admin.Host))(t)
+	transport := must.Get(rest.TransportFor(rest.AnonymousClientConfig(server.Admin)))(t)
 	through := httptest.NewTLSServer(&httputil.ReverseProxy{
 		Rewrite:   func(request *httputil.ProxyRequest) { request.SetURL(target) },
 		Transport: transport, FlushInterval: -1,
@@ -371,8 +364,7 @@ func otherPort(t *testing.T, kubeconfig string, port int32) string {
 		},
 	})
 	t.Cleanup(func() { through.CloseClientConnections(); through.Close() })
-	content, err := os.ReadFile(kubeconfig)
-	must(t, err)
+	content := must.Get(os.ReadFile(kubeconfig))(t)
 	var kept []string
 	for line := range strings.Lines(strings.ReplaceAll(string(content), server.Admin.Host, through.URL)) {
 		if !strings.Contains(line, "certificate-authority-data") {
@@ -381,6 +373,6 @@ func otherPort(t *testing.T, kubeconfig string, port int32) string {
 			kept = append(kept, strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " ")))+"insecure-skip-tls-verify: true\n")
 		}
 	}
-	must(t, os.WriteFile(kubeconfig, []byte(strings.Join(kept, "")), 0o600))
+	must.Do(t, os.WriteFile(kubeconfig, []byte(strings.Join(kept, "")), 0o600))
 	return kubeconfig
 }

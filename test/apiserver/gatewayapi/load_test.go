@@ -13,6 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	"gateway/internal/must"
 )
 
 const loadTeam = "load-team"
@@ -30,13 +32,11 @@ func testEditsUnderLoad(t *testing.T, api routesclient.Interface, port int32) {
 	create := func(name, path, backend string) {
 		t.Helper()
 		route := newRoute(loadTeam, name, shop(), path, service(gatewayv1.ObjectName(backend)))
-		_, err := routes.Create(ctx, route, metav1.CreateOptions{})
-		must(t, err)
+		must.Get(routes.Create(ctx, route, metav1.CreateOptions{}))(t)
 	}
 	patch := func(name, format string, args ...any) {
 		t.Helper()
-		_, err := routes.Patch(ctx, name, types.JSONPatchType, fmt.Appendf(nil, format, args...), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(routes.Patch(ctx, name, types.JSONPatchType, fmt.Appendf(nil, format, args...), metav1.PatchOptions{}))(t)
 	}
 	create("steady", "/steady", "api")
 	create("edited", "/edited", "api")
@@ -48,12 +48,12 @@ func testEditsUnderLoad(t *testing.T, api routesclient.Interface, port int32) {
 		name, path := fmt.Sprintf("new-%d", i), fmt.Sprintf("/new-%d", i)
 		create(name, path, [2]string{"second", "api"}[i%2])
 		expectAnswer(t, port, path, 200, loadTeam+"/")
-		must(t, routes.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}))
+		must.Do(t, routes.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}))
 		expectAnswer(t, port, path, 404, "")
 	}
 	stop()
-	must(t, routes.Delete(ctx, "steady", metav1.DeleteOptions{}))
-	must(t, routes.Delete(ctx, "edited", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, "steady", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, "edited", metav1.DeleteOptions{}))
 }
 
 // sendRequests asks for paths all the time, until the function that it returns is called. Each has to be answered with

@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -44,12 +45,10 @@ func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) 
 	t.Helper()
 	ctx := t.Context()
 	filters, routes := server.App.AppV1().RouteFilters(filterTeam), api.GatewayV1().HTTPRoutes(filterTeam)
-	_, err := routes.Create(ctx, newRoute(filterTeam, "guarded", shop(), "/guarded", service("api")), metav1.CreateOptions{})
-	must(t, err)
-	filter, err := filters.Create(ctx, &appv1.RouteFilter{
+	must.Get(routes.Create(ctx, newRoute(filterTeam, "guarded", shop(), "/guarded", service("api")), metav1.CreateOptions{}))(t)
+	filter := must.Get(filters.Create(ctx, &appv1.RouteFilter{
 		ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}})}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	expectRoute(t, api, filterTeam, "guarded", 1, "Programmed=True")
 	testenv.Eventually(t, soon, "the agent to know the RouteFilter", func(ctx context.Context) error {
 		proxy, err := server.App.AppV1().GatewayProxies(infra).Get(ctx, "shop-pod", metav1.GetOptions{})
@@ -70,14 +69,13 @@ func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) 
 			}
 		}
 	})
-	_, err = routes.Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
-		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"first"}}]}]`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(routes.Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
+		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"first"}}]}]`), metav1.PatchOptions{}))(t)
 	expectRoute(t, api, filterTeam, "guarded", 2, "ResolvedRefs=True", "Programmed=True")
 	stop()
 	asked.Wait()
-	must(t, filters.Delete(ctx, "first", metav1.DeleteOptions{}))
-	must(t, routes.Delete(ctx, "guarded", metav1.DeleteOptions{}))
+	must.Do(t, filters.Delete(ctx, "first", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, "guarded", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/guarded", 404, "")
 }
 
@@ -90,16 +88,14 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 	route.Spec.Rules[0].Filters = []gatewayv1.HTTPRouteFilter{{
 		Type: gatewayv1.HTTPRouteFilterExtensionRef, ExtensionRef: &gatewayv1.LocalObjectReference{Group: appv1.GroupName, Kind: "RouteFilter", Name: "guard"},
 	}}
-	_, err := api.GatewayV1().HTTPRoutes(filterTeam).Create(ctx, route, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes(filterTeam).Create(ctx, route, metav1.CreateOptions{}))(t)
 	expectRoute(t, api, filterTeam, "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
 	expectAnswer(t, port, "/guarded", 500, "")
 
 	filters := server.App.AppV1().RouteFilters(filterTeam)
-	filter, err := filters.Create(ctx, &appv1.RouteFilter{
+	filter := must.Get(filters.Create(ctx, &appv1.RouteFilter{
 		ObjectMeta: metav1.ObjectMeta{Name: "guard"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{limitOf(2)}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	expectRoute(t, api, filterTeam, "guarded", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
 	expectLimit(t, port, 2)
 
@@ -107,8 +103,7 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 	edit := func(all ...appv1.RuleFilter) {
 		t.Helper()
 		filter.Spec.Filters = all
-		filter, err = filters.Update(ctx, filter, metav1.UpdateOptions{})
-		must(t, err)
+		filter = must.Get(filters.Update(ctx, filter, metav1.UpdateOptions{}))(t)
 		expectRoute(t, api, filterTeam, "guarded", 1, "ResolvedRefs=True", "Programmed=True")
 	}
 	edit(limitOf(5))
@@ -120,12 +115,11 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 	edit(clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}}))
 	expectAnswer(t, port, "/guarded", 200, filterTeam+"/api")
 
-	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
+	must.Do(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/guarded", 500, "")
 	expectMessage(t, api, "rules[0].filters[0]: there is no RouteFilter "+filterTeam+"/guard: create it or change the reference")
 	filter.ResourceVersion = ""
-	filter, err = filters.Create(ctx, filter, metav1.CreateOptions{})
-	must(t, err)
+	filter = must.Get(filters.Create(ctx, filter, metav1.CreateOptions{}))(t)
 	expectAnswer(t, port, "/guarded", 200, filterTeam+"/api")
 	expectRoute(t, api, filterTeam, "guarded", 1, "ResolvedRefs=True", "Programmed=True")
 	expectWorker(t, haproxy, worker)
@@ -133,12 +127,11 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 	edit(askedOf("api"))
 	expectAnswer(t, port, "/guarded", 200, filterTeam+"/api")
 	filter.Spec.Filters = []appv1.RuleFilter{askedOf("gone")}
-	_, err = filters.Update(ctx, filter, metav1.UpdateOptions{})
-	must(t, err)
+	must.Get(filters.Update(ctx, filter, metav1.UpdateOptions{}))(t)
 	expectRoute(t, api, filterTeam, "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
 	expectAnswer(t, port, "/guarded", 500, "")
-	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().HTTPRoutes(filterTeam).Delete(ctx, "guarded", metav1.DeleteOptions{}))
+	must.Do(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes(filterTeam).Delete(ctx, "guarded", metav1.DeleteOptions{}))
 }
 
 // testListenerFilters: the filters of a GatewayConfig are for the rules of all HTTPRoutes, and edits are live without a
@@ -149,12 +142,10 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	createTeam(t, configTeam)
 	edit := func(filters string) {
 		t.Helper()
-		_, err := server.App.AppV1().GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, []byte(`{"spec":{"filters":`+filters+`}}`), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(server.App.AppV1().GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, []byte(`{"spec":{"filters":`+filters+`}}`), metav1.PatchOptions{}))(t)
 	}
 	route := newRoute(configTeam, "guarded", shop(), "/guarded", service("api"))
-	_, err := api.GatewayV1().HTTPRoutes(configTeam).Create(ctx, route, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes(configTeam).Create(ctx, route, metav1.CreateOptions{}))(t)
 	expectAnswer(t, port, "/guarded", 200, configTeam+"/api")
 	edit(`[{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}]`)
 	expectAnswer(t, port, "/guarded", 403, "")
@@ -163,11 +154,9 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	filter := &appv1.RouteFilter{
 		ObjectMeta: metav1.ObjectMeta{Name: "open"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}})}},
 	}
-	_, err = server.App.AppV1().RouteFilters(configTeam).Create(ctx, filter, metav1.CreateOptions{})
-	must(t, err)
-	_, err = api.GatewayV1().HTTPRoutes(configTeam).Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
-		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"open"}}]}]`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(server.App.AppV1().RouteFilters(configTeam).Create(ctx, filter, metav1.CreateOptions{}))(t)
+	must.Get(api.GatewayV1().HTTPRoutes(configTeam).Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
+		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"open"}}]}]`), metav1.PatchOptions{}))(t)
 	expectAnswer(t, port, "/guarded", 200, configTeam+"/api")
 	expectAnswer(t, port, "/moved", 403, "")
 	expectWorker(t, haproxy, worker)
@@ -184,8 +173,8 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	expectWorker(t, haproxy, worker)
 	testShadow(t, api, port)
 	testBodies(t, port)
-	must(t, server.App.AppV1().RouteFilters(configTeam).Delete(ctx, "open", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().HTTPRoutes(configTeam).Delete(ctx, "guarded", metav1.DeleteOptions{}))
+	must.Do(t, server.App.AppV1().RouteFilters(configTeam).Delete(ctx, "open", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes(configTeam).Delete(ctx, "guarded", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/guarded", 404, "")
 }
 
@@ -237,9 +226,9 @@ func expectLimit(t *testing.T, port int32, left int) {
 		return expectStatus(ctx, port, http.StatusOK)
 	})
 	for range left - 1 {
-		must(t, expectStatus(t.Context(), port, http.StatusOK))
+		must.Do(t, expectStatus(t.Context(), port, http.StatusOK))
 	}
-	must(t, expectStatus(t.Context(), port, http.StatusTooManyRequests))
+	must.Do(t, expectStatus(t.Context(), port, http.StatusTooManyRequests))
 }
 
 func expectStatus(ctx context.Context, port int32, want int) error {
@@ -268,16 +257,13 @@ func testBodies(t *testing.T, port int32) {
 	t.Helper()
 	ctx, app := t.Context(), server.App.AppV1()
 	limit := func(most string) []byte { return []byte(`{"spec":{"maxRequestBytes":` + most + `}}`) }
-	_, err := app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, limit("10"), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, limit("10"), metav1.PatchOptions{}))(t)
 	expectBodies(t, port, 10)
 	for _, most := range []int{20, 5} {
-		_, err = app.RouteFilters(configTeam).Patch(ctx, "open", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"filters":null,"maxRequestBytes":%d}}`, most), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(app.RouteFilters(configTeam).Patch(ctx, "open", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"filters":null,"maxRequestBytes":%d}}`, most), metav1.PatchOptions{}))(t)
 		expectBodies(t, port, most)
 	}
-	_, err = app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, limit("null"), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, limit("null"), metav1.PatchOptions{}))(t)
 }
 
 // expectBodies waits until no longer bodies than so are let through, whether they say their length or not.

@@ -11,6 +11,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -22,8 +23,7 @@ func testShadow(t *testing.T, api routesclient.Interface, port int32) {
 	const closed = `{"spec":{"filters":[{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}],"shadow":%s}}`
 	config := func(spec string) {
 		t.Helper()
-		_, err := app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, []byte(spec), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, []byte(spec), metav1.PatchOptions{}))(t)
 	}
 	ofGateway := func(ctx context.Context) ([]metav1.Condition, error) {
 		gateway, err := api.GatewayV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
@@ -39,8 +39,7 @@ func testShadow(t *testing.T, api routesclient.Interface, port int32) {
 
 	filter := func(spec string) {
 		t.Helper()
-		_, err := app.RouteFilters(configTeam).Patch(ctx, "open", types.MergePatchType, []byte(spec), metav1.PatchOptions{})
-		must(t, err)
+		must.Get(app.RouteFilters(configTeam).Patch(ctx, "open", types.MergePatchType, []byte(spec), metav1.PatchOptions{}))(t)
 	}
 	ofRoute := func(ctx context.Context) ([]metav1.Condition, error) {
 		route, err := api.GatewayV1().HTTPRoutes(configTeam).Get(ctx, "guarded", metav1.GetOptions{})

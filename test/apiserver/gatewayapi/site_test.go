@@ -27,6 +27,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -39,17 +40,9 @@ var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func routesClient(t *testing.T) routesclient.Interface {
 	t.Helper()
-	client, err := routesclient.NewForConfig(server.Admin)
-	must(t, err)
+	client := must.Get(routesclient.NewForConfig(server.Admin))(t)
 	return client
 }
 
@@ -57,9 +50,8 @@ func routesClient(t *testing.T) routesclient.Interface {
 func startOperator(t *testing.T, flags ...string) *testenv.Program {
 	t.Helper()
 	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "rbac"))
-	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
-	must(t, err)
+	token := must.Get(server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{}))(t)
 	return testenv.Start(t, nil, testbuild.Program(t, "."), append([]string{
 		"-kubeconfig=" + server.TokenKubeconfig(t, token.Status.Token), "-logtostderr", "-v=2",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system",
@@ -68,8 +60,7 @@ func startOperator(t *testing.T, flags ...string) *testenv.Program {
 
 func createNamespace(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
-	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}))(t)
 }
 
 // serve answers requests with a text, until the function that it returns is called.
@@ -81,8 +72,7 @@ func serve(t *testing.T, text string) (at netip.AddrPort, end func()) {
 // serveBy has a handler answer requests, until the function that it returns is called.
 func serveBy(t *testing.T, handler http.HandlerFunc) (at netip.AddrPort, end func()) {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
-	must(t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0")))(t)
 	backend := &http.Server{Handler: handler}
 	go func() { _ = backend.Serve(listener) }()
 	end = func() { _ = backend.Close() }
@@ -95,10 +85,9 @@ func serveBy(t *testing.T, handler http.HandlerFunc) (at netip.AddrPort, end fun
 func createService(t *testing.T, namespace, name string) (end func()) {
 	t.Helper()
 	at, end := serve(t, namespace+"/"+name)
-	_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	createSlice(t, namespace, name+"-1", map[string]string{discoveryv1.LabelServiceName: name}, at)
 	return end
 }
@@ -114,13 +103,12 @@ func createTeam(t *testing.T, name string) {
 // createSlice makes an EndpointSlice with one endpoint.
 func createSlice(t *testing.T, namespace, name string, labels map[string]string, at netip.AddrPort) {
 	t.Helper()
-	_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+	must.Get(server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: labels},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(at.Port()))}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // startProxy runs the pod of one of our Gateways: its agent, with the pod's token, and HAProxy.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -26,18 +27,16 @@ func testTelemetry(t *testing.T, api routesclient.Interface) {
 			SamplingRate: &gatewayv1.Fraction{Numerator: 5},
 		},
 	}}
-	_, err := policies.Create(ctx, policy, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(policies.Create(ctx, policy, metav1.CreateOptions{}))(t)
 	second := policy.DeepCopy()
 	second.Name = "b"
-	_, err = policies.Create(ctx, second, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(policies.Create(ctx, second, metav1.CreateOptions{}))(t)
 	expectTelemetry(t, api, "a", "Accepted=True", "ResolvedRefs=True")
 	expectTelemetry(t, api, "b", "Accepted=False/Conflicted", "ResolvedRefs=True")
 	expectTraces(t, "web."+infra+".svc:80 50000")
 	expectGateway(t, api, 1, "Accepted=True", "Programmed=True")
 	for _, name := range []string{"b", "a"} {
-		must(t, policies.Delete(ctx, name, metav1.DeleteOptions{}))
+		must.Do(t, policies.Delete(ctx, name, metav1.DeleteOptions{}))
 	}
 	expectTraces(t, "")
 	expectGateway(t, api, 1, "Accepted=True", "Programmed=True")

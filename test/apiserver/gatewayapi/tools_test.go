@@ -13,6 +13,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -23,8 +24,7 @@ func testSolver(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	routes, ctx := api.GatewayV1().HTTPRoutes("team"), t.Context()
 	createService(t, "team", "cm-acme-http-solver-abcde")
-	_, err := routes.Create(ctx, newRoute("team", "site", shop(), "/", service("api")), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(routes.Create(ctx, newRoute("team", "site", shop(), "/", service("api")), metav1.CreateOptions{}))(t)
 	const challenge = "/.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0"
 	expectAnswer(t, port, challenge, 200, "team/api")
 
@@ -32,13 +32,12 @@ func testSolver(t *testing.T, api routesclient.Interface, port int32) {
 	exact := gatewayv1.PathMatchExact
 	solver.GenerateName, solver.Spec.Rules[0].Matches[0].Path.Type = "cm-acme-http-solver-", &exact
 	solver.Labels = map[string]string{"acme.cert-manager.io/http01-solver": "true"}
-	made, err := routes.Create(ctx, solver, metav1.CreateOptions{})
-	must(t, err)
+	made := must.Get(routes.Create(ctx, solver, metav1.CreateOptions{}))(t)
 	expectAnswer(t, port, challenge, 200, "team/cm-acme-http-solver-abcde")
 	expectAnswer(t, port, "/other", 200, "team/api")
-	must(t, routes.Delete(ctx, made.Name, metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, made.Name, metav1.DeleteOptions{}))
 	expectAnswer(t, port, challenge, 200, "team/api")
-	must(t, routes.Delete(ctx, "site", metav1.DeleteOptions{}))
+	must.Do(t, routes.Delete(ctx, "site", metav1.DeleteOptions{}))
 }
 
 // listenerSet is a new one, whose certificate cert-manager orders because of its annotation. The Secret is not there.
@@ -97,9 +96,9 @@ func testSolverOfSet(t *testing.T, api routesclient.Interface, port int32) {
 			expect(set.Status.Listeners[0].Conditions, set.Generation, "Accepted=True", "ResolvedRefs=True"),
 			expect(set.Status.Listeners[1].Conditions, set.Generation, "Programmed=False"))
 	})
-	must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "blog", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "cm-acme-http-solver-set", metav1.DeleteOptions{}))
-	must(t, api.GatewayV1().ListenerSets("team").Delete(t.Context(), "blog", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "blog", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "cm-acme-http-solver-set", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().ListenerSets("team").Delete(t.Context(), "blog", metav1.DeleteOptions{}))
 	expectOverHTTP(t, port, "blog.example.com", "/", 404, "")
 }
 
@@ -111,10 +110,8 @@ func testTargets(t *testing.T, api routesclient.Interface) {
 	ctx := t.Context()
 	route := newRoute("team", "named", shop(), "/", service("api"))
 	route.Spec.Hostnames = []gatewayv1.Hostname{"named.example.com"}
-	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, route, metav1.CreateOptions{})
-	must(t, err)
-	own, err := server.Kube.CoreV1().Services(infra).Get(ctx, "shop-gateway", metav1.GetOptions{})
-	must(t, err)
+	must.Get(api.GatewayV1().HTTPRoutes("team").Create(ctx, route, metav1.CreateOptions{}))(t)
+	own := must.Get(server.Kube.CoreV1().Services(infra).Get(ctx, "shop-gateway", metav1.GetOptions{}))(t)
 	testenv.Eventually(t, soon, "a target for named.example.com", func(ctx context.Context) error {
 		targets, err := targetsOf(ctx, api, "team", "named")
 		if err == nil && !slices.Equal(targets, []string{"named.example.com " + own.Spec.ClusterIP}) {
@@ -122,7 +119,7 @@ func testTargets(t *testing.T, api routesclient.Interface) {
 		}
 		return err
 	})
-	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "named", metav1.DeleteOptions{}))
+	must.Do(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "named", metav1.DeleteOptions{}))
 }
 
 // targetsOf returns HOST ADDRESS for all hosts of a route.

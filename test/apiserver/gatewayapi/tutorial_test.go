@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/plugintest"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -36,15 +37,14 @@ func TestTutorial(t *testing.T) {
 	createService(t, "shop", "echo-v2")
 	root, dir, port := testbuild.MustRoot(t), t.TempDir(), haproxytest.FreePort(t)
 	const examples = "artifacts/gateway-api"
-	must(t, os.CopyFS(filepath.Join(dir, examples), os.DirFS(filepath.Join(root, examples))))
+	must.Do(t, os.CopyFS(filepath.Join(dir, examples), os.DirFS(filepath.Join(root, examples))))
 	replaceIn(t, filepath.Join(dir, examples, "beside.yaml"), "port: 80", fmt.Sprintf("port: %d", port))
 	server.Kubectl(t, "apply", "-f", filepath.Join(dir, examples, "other.yaml"))
 
 	bin, onThisMachine := plugintest.Build(t, root), strings.NewReplacer(
 		"shop.example.com:80:$ADDRESS", fmt.Sprintf("shop.example.com:%d:127.0.0.1", port),
 		"http://shop.example.com/", fmt.Sprintf("http://shop.example.com:%d/", port))
-	assets, err := testenv.Assets()
-	must(t, err)
+	assets := must.Get(testenv.Assets())(t)
 	path := strings.Join([]string{bin, assets, os.Getenv("PATH")}, string(filepath.ListSeparator)) // the messages of kubectl differ by version
 	asInThePage := strings.NewReplacer(fmt.Sprintf(":%d/", port), "/", fmt.Sprint(port), "80")
 	run := func(command string) string {
@@ -63,9 +63,8 @@ func TestTutorial(t *testing.T) {
 
 func replaceIn(t *testing.T, file, before, after string) {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	must(t, err)
-	must(t, os.WriteFile(file, []byte(strings.Replace(string(content), before, after, 1)), 0o600))
+	content := must.Get(os.ReadFile(file))(t)
+	must.Do(t, os.WriteFile(file, []byte(strings.Replace(string(content), before, after, 1)), 0o600))
 }
 
 // waitForGateway waits until there is a Gateway of our own kind.

@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 )
 
 // consent lets the key server read the Secrets of a namespace.
 func consent(t *testing.T, namespace string) {
 	t.Helper()
-	_, err := server.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	must.Get(server.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "gateway-key-server"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gateway-key-server-secrets"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "gateway-system", Name: "gateway-key-server"}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // TestConsent: Secrets of a namespace that takes its consent back are gone from pods within seconds. Those of others
@@ -33,8 +33,7 @@ func TestConsent(t *testing.T) {
 	}
 	createSecret(t, "front", "own")
 	createSecret(t, "lent", "granted")
-	_, err := routesClient(t).GatewayV1().ReferenceGrants("lent").Create(t.Context(), grant("front", "lent", "granted"), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(routesClient(t).GatewayV1().ReferenceGrants("lent").Create(t.Context(), grant("front", "lent", "granted"), metav1.CreateOptions{}))(t)
 	createGateway(t, "front", "shop", types.NamespacedName{Namespace: "front", Name: "own"}, types.NamespacedName{Namespace: "lent", Name: "granted"})
 	createPod(t, "front", "shop", "shop-1")
 	keys := startKeyServer(t, "front", "lent")
@@ -42,7 +41,7 @@ func TestConsent(t *testing.T) {
 	shop.expect("Secret/own front/own", granted+" lent/granted")
 
 	begin := time.Now()
-	must(t, server.Kube.RbacV1().RoleBindings("lent").Delete(t.Context(), "gateway-key-server", metav1.DeleteOptions{}))
+	must.Do(t, server.Kube.RbacV1().RoleBindings("lent").Delete(t.Context(), "gateway-key-server", metav1.DeleteOptions{}))
 	shop.expect(granted + " ")
 	t.Logf("consent that was taken back counts after %v", time.Since(begin))
 	begin = time.Now()

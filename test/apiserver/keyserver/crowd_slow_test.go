@@ -19,6 +19,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -57,14 +58,12 @@ func TestCrowd(t *testing.T) {
 	cpu = testenv.CPU(keys.PID())
 	for i := range 20 {
 		namespace, name := fmt.Sprint("team-", i), fmt.Sprint("late-", i)
-		_, err := routesClient(t).GatewayV1().ListenerSets(namespace).Create(t.Context(), listenerSet(namespace, name, 1), metav1.CreateOptions{})
-		must(t, err)
+		must.Get(routesClient(t).GatewayV1().ListenerSets(namespace).Create(t.Context(), listenerSet(namespace, name, 1), metav1.CreateOptions{}))(t)
 		for _, p := range watching {
 			p.count(1) // it learns that there is none
 		}
 		begun := time.Now()
-		_, err = server.Kube.CoreV1().Secrets(namespace).Create(t.Context(), large(namespace, name+"-0"), metav1.CreateOptions{})
-		must(t, err)
+		must.Get(server.Kube.CoreV1().Secrets(namespace).Create(t.Context(), large(namespace, name+"-0"), metav1.CreateOptions{}))(t)
 		for _, p := range watching {
 			p.count(1)
 		}
@@ -134,8 +133,7 @@ func (p *pod) count(n int) {
 // memory describes what the server uses.
 func (s *keyServer) memory(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
-	must(t, err)
+	content := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID())))(t)
 	var lines []string
 	for line := range strings.Lines(string(content)) {
 		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "RssAnon") {

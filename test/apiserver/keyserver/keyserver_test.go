@@ -14,6 +14,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 	"gateway/test/internal/testenv"
 )
@@ -39,8 +40,7 @@ func TestKeyServer(t *testing.T) {
 	createSecret(t, "certs", "granted")
 	createSecret(t, "certs", "other")
 	grants := routesClient(t).GatewayV1().ReferenceGrants("certs")
-	_, err := grants.Create(t.Context(), grant("edge", "certs", "granted"), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(grants.Create(t.Context(), grant("edge", "certs", "granted"), metav1.CreateOptions{}))(t)
 	createGateway(t, "edge", "shop", types.NamespacedName{Namespace: "certs", Name: "granted"}, types.NamespacedName{Namespace: "certs", Name: "other"})
 	createGateway(t, "edge", "web", types.NamespacedName{Namespace: "edge", Name: "own"})
 	createPod(t, "edge", "shop", "shop-1")
@@ -56,15 +56,13 @@ func TestKeyServer(t *testing.T) {
 
 	renewed := secret("certs", "granted")
 	renewed.Data["tls.crt"] = []byte("renewed")
-	_, err = server.Kube.CoreV1().Secrets("certs").Update(t.Context(), renewed, metav1.UpdateOptions{})
-	must(t, err)
+	must.Get(server.Kube.CoreV1().Secrets("certs").Update(t.Context(), renewed, metav1.UpdateOptions{}))(t)
 	shop.expect(granted + " renewed")
-	must(t, grants.Delete(t.Context(), "edge", metav1.DeleteOptions{}))
+	must.Do(t, grants.Delete(t.Context(), "edge", metav1.DeleteOptions{}))
 	shop.expect(granted + " ")
-	_, err = grants.Create(t.Context(), grant("edge", "certs", "granted"), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(grants.Create(t.Context(), grant("edge", "certs", "granted"), metav1.CreateOptions{}))(t)
 	shop.expect(granted + " renewed")
-	must(t, server.Kube.CoreV1().Secrets("certs").Delete(t.Context(), "granted", metav1.DeleteOptions{}))
+	must.Do(t, server.Kube.CoreV1().Secrets("certs").Delete(t.Context(), "granted", metav1.DeleteOptions{}))
 	shop.expect(granted + " ")
 	createSecret(t, "certs", "granted")
 	shop.expect(granted + " certs/granted")
@@ -80,8 +78,7 @@ func TestKeyServer(t *testing.T) {
 		again := fresh.watch(t, token)
 		again.expect(granted + " certs/granted")
 		renewed.Data["tls.crt"] = []byte("after the outage")
-		_, err = server.Kube.CoreV1().Secrets("certs").Update(t.Context(), renewed, metav1.UpdateOptions{})
-		must(t, err)
+		must.Get(server.Kube.CoreV1().Secrets("certs").Update(t.Context(), renewed, metav1.UpdateOptions{}))(t)
 		again.expect(granted + " after the outage")
 		shop.expect(granted + " after the outage")
 	})
@@ -112,8 +109,7 @@ func testTokens(t *testing.T, keys *keyServer) {
 
 	config := rest.AnonymousClientConfig(server.Admin)
 	config.BearerToken = token(t, "edge", "shop", "shop-1", keystream.Audience)
-	client, err := kubernetes.NewForConfig(config)
-	must(t, err)
+	client := must.Get(kubernetes.NewForConfig(config))(t)
 	if _, err := client.CoreV1().Services("edge").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("with the token of the container keys, the API server answers %v", err)
 	}

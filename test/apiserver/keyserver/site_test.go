@@ -24,6 +24,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/keystream"
+	"gateway/internal/must"
 	"gateway/internal/source/gatewayapi"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -36,24 +37,15 @@ var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func routesClient(t *testing.T) routesclient.Interface {
 	t.Helper()
-	client, err := routesclient.NewForConfig(server.Unlimited())
-	must(t, err)
+	client := must.Get(routesclient.NewForConfig(server.Unlimited()))(t)
 	return client
 }
 
 func createNamespace(t *testing.T, name string) {
 	t.Helper()
-	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 }
 
 // secret is a Secret with a certificate, whose content is its name.
@@ -66,8 +58,7 @@ func secret(namespace, name string) *corev1.Secret {
 
 func createSecret(t *testing.T, namespace, name string) {
 	t.Helper()
-	_, err := server.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret(namespace, name), metav1.CreateOptions{})
-	must(t, err)
+	must.Get(server.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret(namespace, name), metav1.CreateOptions{}))(t)
 }
 
 // createGateway makes a Gateway that names certificates of some namespaces, with the one of our own and the
@@ -80,25 +71,22 @@ func createGateway(t *testing.T, namespace, name string, certificates ...types.N
 			Namespace: ptr.To(gatewayv1.Namespace(of.Namespace)), Name: gatewayv1.ObjectName(of.Name),
 		})
 	}
-	gateway, err := routesClient(t).GatewayV1().Gateways(namespace).Create(t.Context(), &gatewayv1.Gateway{
+	gateway := must.Get(routesClient(t).GatewayV1().Gateways(namespace).Create(t.Context(), &gatewayv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: gatewayv1.GatewaySpec{
 			GatewayClassName: "app", Listeners: []gatewayv1.Listener{listener},
 			AllowedListeners: &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: ptr.To(gatewayv1.NamespacesFromAll)}},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
+	}, metav1.CreateOptions{}))(t)
+	must.Get(server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: gatewayapi.DataPlaneName(name), OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: name, UID: gateway.UID, Controller: ptr.To(true),
 		}}},
 		Spec: appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{
+	}, metav1.CreateOptions{}))(t)
+	must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-gateway"},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 // token returns a token of a pod, for an audience; "": for the API server. Without a pod, it is of the ServiceAccount.
@@ -111,8 +99,7 @@ func token(t *testing.T, namespace, gateway, pod, audience string) string {
 	if pod != "" {
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod}
 	}
-	made, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), gateway+"-gateway", request, metav1.CreateOptions{})
-	must(t, err)
+	made := must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), gateway+"-gateway", request, metav1.CreateOptions{}))(t)
 	return made.Status.Token
 }
 
@@ -131,9 +118,8 @@ func startKeyServer(t *testing.T, namespaces ...string) *keyServer {
 	for _, directory := range []string{"rbac/namespace.yaml", "key-server"} {
 		server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", directory))
 	}
-	account, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-key-server",
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
-	must(t, err)
+	account := must.Get(server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-key-server",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{}))(t)
 	first := &keyServer{kubeconfig: server.TokenKubeconfig(t, account.Status.Token), authority: filepath.Join(t.TempDir(), "ca.crt")}
 	if len(namespaces) > 0 {
 		server.Kubectl(t, "delete", "clusterrolebinding", "gateway-key-server-secrets")
@@ -173,7 +159,7 @@ func (s *keyServer) another(t *testing.T) *keyServer {
 func (s *keyServer) client(t *testing.T, token string) *keystream.Client {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
-	must(t, os.WriteFile(file, []byte(token), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(token), 0o600))
 	return &keystream.Client{Address: s.address, TokenFile: file, AuthorityFile: s.authority}
 }
 
@@ -253,6 +239,6 @@ func deletePod(t *testing.T, namespace, name string) {
 	t.Helper()
 	err := server.Kube.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 	if !apierrors.IsNotFound(err) {
-		must(t, err)
+		must.Do(t, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/login"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -79,9 +80,8 @@ func startLoginSite(t *testing.T, module string, args []string, replacements ...
 	s.makeNamespace()
 	text := strings.NewReplacer(append(replacements, "COMMON", strings.ReplaceAll(common, "ISSUER", s.idp.issuer), "PORT", itoa(s.port))...).Replace(filterGateway)
 	gateway := &appv1.Gateway{}
-	must(t, yaml.UnmarshalStrict([]byte(text), gateway))
-	gateway, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{})
-	must(t, err)
+	must.Do(t, yaml.UnmarshalStrict([]byte(text), gateway))
+	gateway = must.Get(server.App.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{}))(t)
 	s.settings = login.Settings{Issuer: s.idp.issuer, ClientID: "shop", Secret: "login"}
 	s.putKeys(sessionKey)
 	authorities := certtest.NewVolume(t)
@@ -177,7 +177,6 @@ func itoa(port int32) string { return strconv.Itoa(int(port)) }
 
 func tlsConfig(t *testing.T, pair certtest.Pair) *tls.Config {
 	t.Helper()
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	must(t, err)
+	certificate := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 }

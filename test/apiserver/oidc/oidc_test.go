@@ -15,6 +15,7 @@ import (
 
 	"github.com/oauth2-proxy/mockoidc"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -28,13 +29,6 @@ const (
 var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // alice and bob have accounts at the provider.
 var (
@@ -132,12 +126,11 @@ type answer struct {
 
 func (s *site) get(browser *http.Client, url string, header http.Header) answer {
 	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
-	must(s.t, err)
+	request := must.Get(http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil))(s.t)
 	maps.Copy(request.Header, header)
 	got, err := browser.Do(request)
-	must(s.t, err)
-	must(s.t, got.Body.Close())
+	must.Do(s.t, err)
+	must.Do(s.t, got.Body.Close())
 	return answer{got.StatusCode, got.Request.URL.String(), got.Header.Get("Location"), got.Header.Get("Set-Cookie")}
 }
 

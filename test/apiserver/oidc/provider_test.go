@@ -16,6 +16,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -58,9 +59,8 @@ func startProvider(t *testing.T, authority *certtest.Authority, module string, a
 		}
 		to.ServeHTTP(w, r)
 	}))
-	listener, err := net.Listen("tcp", net.JoinHostPort(own, "0"))
-	must(t, err)
-	must(t, front.Listener.Close())
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(own, "0")))(t)
+	must.Do(t, front.Listener.Close())
 	front.Listener = listener
 	pair := authority.Issue(t, nil, certtest.Addresses(net.ParseIP(own)))
 	front.TLS = tlsConfig(t, pair)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gateway/internal/login"
+	"gateway/internal/must"
 )
 
 const site443 = "https://" + host
@@ -21,12 +22,11 @@ type reply struct {
 // send sends a request without following redirects.
 func (s *loginSite) send(browser *http.Client, method, url string, header http.Header) reply {
 	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), method, url, nil)
-	must(s.t, err)
+	request := must.Get(http.NewRequestWithContext(s.t.Context(), method, url, nil))(s.t)
 	request.Header = header.Clone()
 	got, err := withoutRedirects(browser).Do(request)
-	must(s.t, err)
-	must(s.t, got.Body.Close())
+	must.Do(s.t, err)
+	must.Do(s.t, got.Body.Close())
 	return reply{got}
 }
 
@@ -239,8 +239,7 @@ func (s *loginSite) testCallbacks() {
 	for _, query := range []string{"", "?state=", "?state=abc", "?code=abc", "?error=access_denied"} {
 		s.expect(http.StatusBadRequest, browser, callback+query)
 	}
-	parsed, err := url.Parse(back)
-	must(s.t, err)
+	parsed := must.Get(url.Parse(back))(s.t)
 	query := parsed.Query()
 	state := query.Get("state")
 	s.expect(http.StatusBadRequest, s.copyOf(browser), callback+"?code="+query.Get("code")+"&state="+state+"x")

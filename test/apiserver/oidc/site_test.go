@@ -30,6 +30,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/examples"
@@ -77,12 +78,9 @@ var block = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 func (s *site) apply() (*appv1.Gateway, corev1.Container) {
 	s.t.Helper()
 	s.makeNamespace()
-	page, err := os.ReadFile(filepath.Join(testbuild.MustRoot(s.t), "docs", "how-to", "oidc.md"))
-	must(s.t, err)
-	assets, err := testenv.Assets()
-	must(s.t, err)
-	applier, err := examples.NewApplier(server.Kube.Discovery(), server.Dynamic)
-	must(s.t, err)
+	page := must.Get(os.ReadFile(filepath.Join(testbuild.MustRoot(s.t), "docs", "how-to", "oidc.md")))(s.t)
+	assets := must.Get(testenv.Assets())(s.t)
+	applier := must.Get(examples.NewApplier(server.Kube.Discovery(), server.Dynamic))(s.t)
 	gateway, deployment := &appv1.Gateway{}, &k8sappsv1.Deployment{}
 	for _, match := range block.FindAllStringSubmatch(string(page), -1) {
 		if match[1] == "sh" {
@@ -91,18 +89,17 @@ func (s *site) apply() (*appv1.Gateway, corev1.Container) {
 		}
 		for document := range strings.SplitSeq(match[2], "---\n") {
 			object := &unstructured.Unstructured{}
-			must(s.t, yaml.UnmarshalStrict([]byte(document), &object.Object))
+			must.Do(s.t, yaml.UnmarshalStrict([]byte(document), &object.Object))
 			if object.GetKind() == "Gateway" {
 				listeners := object.Object["spec"].(map[string]any)["listeners"].([]any)
 				listeners[0].(map[string]any)["port"] = int64(s.port)
 			}
-			applied, err := applier.Apply(s.t.Context(), object)
-			must(s.t, err)
+			applied := must.Get(applier.Apply(s.t.Context(), object))(s.t)
 			switch object.GetKind() {
 			case "Gateway":
-				must(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, gateway))
+				must.Do(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, gateway))
 			case "Deployment":
-				must(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, deployment))
+				must.Do(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, deployment))
 			}
 		}
 	}
@@ -113,21 +110,18 @@ func (s *site) makeNamespace() {
 	s.t.Helper()
 	_, err := server.Kube.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
-		must(s.t, err)
+		must.Do(s.t, err)
 	}
 }
 
 // startProvider starts an OpenID provider that knows the client of the page.
 func (s *site) startProvider() {
 	s.t.Helper()
-	provider, err := mockoidc.NewServer(nil)
-	must(s.t, err)
-	secret, err := server.Kube.CoreV1().Secrets(namespace).Get(s.t.Context(), "oauth2-proxy", metav1.GetOptions{})
-	must(s.t, err)
+	provider := must.Get(mockoidc.NewServer(nil))(s.t)
+	secret := must.Get(server.Kube.CoreV1().Secrets(namespace).Get(s.t.Context(), "oauth2-proxy", metav1.GetOptions{}))(s.t)
 	provider.ClientID, provider.ClientSecret = string(secret.Data["OAUTH2_PROXY_CLIENT_ID"]), string(secret.Data["OAUTH2_PROXY_CLIENT_SECRET"])
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(s.t, err)
-	must(s.t, provider.Start(listener, nil))
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(s.t)
+	must.Do(s.t, provider.Start(listener, nil))
 	s.t.Cleanup(func() { _ = provider.Shutdown() })
 	s.provider = provider
 }
@@ -138,8 +132,7 @@ func (s *site) startProxy(container corev1.Container) {
 	s.t.Helper()
 	root := testbuild.MustRoot(s.t)
 	_, version, _ := strings.Cut(container.Image, ":")
-	module, err := os.ReadFile(filepath.Join(root, "hack", "oauth2-proxy", "go.mod"))
-	must(s.t, err)
+	module := must.Get(os.ReadFile(filepath.Join(root, "hack", "oauth2-proxy", "go.mod")))(s.t)
 	if !strings.Contains(string(module), "github.com/oauth2-proxy/oauth2-proxy/v7 "+version+" ") {
 		s.t.Errorf("hack/oauth2-proxy has another version than the image %s", container.Image)
 	}
@@ -157,8 +150,7 @@ func (s *site) startProxy(container corev1.Container) {
 		}
 		args[i] = to
 	}
-	secret, err := server.Kube.CoreV1().Secrets(namespace).Get(s.t.Context(), container.EnvFrom[0].SecretRef.Name, metav1.GetOptions{})
-	must(s.t, err)
+	secret := must.Get(server.Kube.CoreV1().Secrets(namespace).Get(s.t.Context(), container.EnvFrom[0].SecretRef.Name, metav1.GetOptions{}))(s.t)
 	var env []string
 	for name, value := range secret.Data {
 		env = append(env, name+"="+string(value))
@@ -184,20 +176,18 @@ func (s *site) startProxy(container corev1.Container) {
 // startApp starts the backend.
 func (s *site) startApp() {
 	s.t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(s.t), "0"))
-	must(s.t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(s.t), "0")))(s.t)
 	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.app <- r
 		_, _ = io.WriteString(w, s.page)
 	})}
 	go func() { _ = backend.Serve(listener) }()
 	s.t.Cleanup(func() { _ = backend.Close() })
-	_, err = server.Kube.CoreV1().Services(namespace).Create(s.t.Context(), &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(namespace).Create(s.t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "echo-v1"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(s.t, err)
+	}, metav1.CreateOptions{}))(s.t)
 	s.t.Cleanup(func() {
-		must(s.t, server.Kube.CoreV1().Services(namespace).Delete(context.Background(), "echo-v1", metav1.DeleteOptions{}))
+		must.Do(s.t, server.Kube.CoreV1().Services(namespace).Delete(context.Background(), "echo-v1", metav1.DeleteOptions{}))
 	})
 	s.putEndpoint("echo-v1", listener.Addr().String())
 }
@@ -205,17 +195,15 @@ func (s *site) startApp() {
 // putEndpoint makes an address of this machine the only endpoint of a Service.
 func (s *site) putEndpoint(service, address string) {
 	s.t.Helper()
-	endpoint, err := net.ResolveTCPAddr("tcp", address)
-	must(s.t, err)
-	_, err = server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(s.t.Context(), &discoveryv1.EndpointSlice{
+	endpoint := must.Get(net.ResolveTCPAddr("tcp", address))(s.t)
+	must.Get(server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(s.t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(endpoint.Port))}}, //nolint:gosec // a port
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{endpoint.IP.String()}}},
-	}, metav1.CreateOptions{})
-	must(s.t, err)
+	}, metav1.CreateOptions{}))(s.t)
 	s.t.Cleanup(func() {
-		must(s.t, server.Kube.DiscoveryV1().EndpointSlices(namespace).Delete(context.Background(), service+"-1", metav1.DeleteOptions{}))
+		must.Do(s.t, server.Kube.DiscoveryV1().EndpointSlices(namespace).Delete(context.Background(), service+"-1", metav1.DeleteOptions{}))
 	})
 }
 
@@ -223,17 +211,14 @@ func (s *site) putEndpoint(service, address string) {
 func (s *site) startGateway(gateway *appv1.Gateway) {
 	s.t.Helper()
 	ctx, options := s.t.Context(), metav1.ApplyOptions{FieldManager: "test"}
-	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
-	must(s.t, err)
-	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
-	must(s.t, err)
-	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
-	must(s.t, err)
+	must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options))(s.t)
+	must.Get(server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options))(s.t)
+	must.Get(server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options))(s.t)
 	pod, certificates, paths := server.NewPod(s.t, namespace, gateway.Name, gateway.Name), s.t.TempDir(), haproxytest.NewPaths(s.t)
 	name := gateway.Spec.Listeners[0].TLS.CertificateRefs[0].Name
 	s.secrets.PutPair(name, s.authority.Issue(s.t, []string{host}))
 	keys, socket := filepath.Join(filepath.Dir(paths.ConfigDir), "keys"), filepath.Join(paths.RunDir, "keys.sock")
-	must(s.t, os.Mkdir(keys, 0o700))
+	must.Do(s.t, os.Mkdir(keys, 0o700))
 	testenv.Start(s.t, nil, testbuild.Program(s.t, "cmd/gateway-keys"),
 		"-secrets-dir="+s.secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
 	agent := testenv.Start(s.t, pod.Env, testbuild.Program(s.t, "cmd/gateway-agent"), append(s.agentArgs,
@@ -257,8 +242,7 @@ func (s *site) startGateway(gateway *appv1.Gateway) {
 // newBrowser returns a client with cookies of its own, for which the host is at the Gateway.
 func (s *site) newBrowser() *http.Client {
 	s.t.Helper()
-	jar, err := cookiejar.New(nil)
-	must(s.t, err)
+	jar := must.Get(cookiejar.New(nil))(s.t)
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: s.authority.Pool(), MinVersion: tls.VersionTLS12},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -143,10 +144,7 @@ func TestUnreadyPodsCanBeEvicted(t *testing.T) {
 	server.Kubectl(t, "apply", "-f", filepath.Join(testbuild.MustRoot(t), "artifacts", "operator", "pod_disruption_budget.yaml"))
 	getChild(t, namespace, name, "PodDisruptionBudget")
 	getChild(t, namespace, name, "Deployment")
-	deployment, err := server.Kube.AppsV1().Deployments(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	deployment := must.Get(server.Kube.AppsV1().Deployments(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{}))(t)
 	for budget, in := range map[string]string{name + "-gateway": namespace, operatorName: operatorNamespace} {
 		crashing := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}, Spec: deployment.Spec.Template.Spec}
 		expectEviction(t, budget, crashing)
@@ -294,9 +292,7 @@ func TestDeleted(t *testing.T) {
 	createGateway(t, namespace, "deleted", "listeners: [{name: http, port: 80, protocol: HTTP}]")
 	for kind, resource := range childKinds {
 		before := getChild(t, namespace, "deleted", kind)
-		if err := server.Dynamic.Resource(resource).Namespace(namespace).Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Dynamic.Resource(resource).Namespace(namespace).Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}))
 		testenv.Eventually(t, soon, kind+" is made again", func(ctx context.Context) error {
 			after, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, before.GetName(), metav1.GetOptions{})
 			if err == nil && after.GetUID() == before.GetUID() {
@@ -412,10 +408,7 @@ func expectUntouched(t *testing.T, namespace, kind string) {
 	t.Helper()
 	name := "foreign-" + strings.ToLower(kind)
 	client := server.Dynamic.Resource(childKinds[kind]).Namespace(namespace)
-	before, err := client.Create(t.Context(), foreign(t, name, kind), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(client.Create(t.Context(), foreign(t, name, kind), metav1.CreateOptions{}))(t)
 	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ChildNotOwned", kind+" "+namespace+"/"+name+"-gateway")
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ChildNotOwned", kind)
@@ -428,17 +421,12 @@ func expectUntouched(t *testing.T, namespace, kind string) {
 			t.Errorf("getting the %s, which would use that %s: got the error %v, want that there is none", other, kind, err)
 		}
 	}
-	after, err := client.Get(t.Context(), before.GetName(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(client.Get(t.Context(), before.GetName(), metav1.GetOptions{}))(t)
 	if after.GetResourceVersion() != before.GetResourceVersion() {
 		t.Errorf("the %s that is not the Gateway's was changed", kind)
 	}
 	// Once it is out of the way, the Gateway takes the name.
-	if err := client.Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}))
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 	for other := range childKinds {
 		getChild(t, namespace, name, other)

@@ -11,6 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/must"
 )
 
 const onNodes = `
@@ -71,9 +72,7 @@ func TestPodSecurityOfHostPorts(t *testing.T) {
 		getChild(t, namespace, name, "DaemonSet")
 		for _, level := range []string{"baseline", "restricted", "privileged"} {
 			label := `{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "` + level + `"}}}`
-			if _, err := server.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(server.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, []byte(label), metav1.PatchOptions{}))(t)
 			daemonSet, err := server.Kube.AppsV1().DaemonSets(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -100,10 +99,8 @@ func addressesOf(gateway *appv1.Gateway) []string {
 // setDaemonSetStatus writes how many pods a Gateway's DaemonSet has, as its controller does.
 func setDaemonSetStatus(t *testing.T, namespace, gateway, status string) {
 	t.Helper()
-	if _, err := server.Kube.AppsV1().DaemonSets(namespace).Patch(t.Context(), gateway+"-gateway", types.MergePatchType,
-		[]byte(`{"status": `+status+`}`), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Kube.AppsV1().DaemonSets(namespace).Patch(t.Context(), gateway+"-gateway", types.MergePatchType,
+		[]byte(`{"status": `+status+`}`), metav1.PatchOptions{}, "status"))(t)
 }
 
 // reportAddresses writes what a proxy pod reports that runs the first generation and has ports of its node.

@@ -8,21 +8,16 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // expectKstatus checks what kstatus makes of a Gateway, which knows nothing of its kind.
 func expectKstatus(t *testing.T, gateway *appv1.Gateway, want status.Status) {
 	t.Helper()
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(gateway))(t)
 	u := &unstructured.Unstructured{Object: object}
 	u.SetGroupVersionKind(appv1.SchemeGroupVersion.WithKind("Gateway"))
-	result, err := status.Compute(u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(status.Compute(u))(t)
 	if result.Status != want {
 		t.Errorf("kstatus says %s (%s), want %s", result.Status, result.Message, want)
 	}

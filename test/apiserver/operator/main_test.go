@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -93,12 +94,9 @@ func tokenKubeconfig(t *testing.T, namespace, serviceAccount string) string {
 
 func token(t *testing.T, namespace, serviceAccount string) string {
 	t.Helper()
-	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
+	token := must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}},
-		metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		metav1.CreateOptions{}))(t)
 	return token.Status.Token
 }
 
@@ -117,13 +115,8 @@ func ensureNamespace(t *testing.T, name string) {
 func createGateway(t *testing.T, namespace, name, spec string) *appv1.Gateway {
 	t.Helper()
 	gateway := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := yaml.UnmarshalStrict([]byte(spec), &gateway.Spec); err != nil {
-		t.Fatal(err)
-	}
-	created, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(spec), &gateway.Spec))
+	created := must.Get(server.App.AppV1().Gateways(namespace).Create(t.Context(), gateway, metav1.CreateOptions{}))(t)
 	return created
 }
 

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/must"
 )
 
 // TestFieldsOfOthers: what a Gateway does not say of its Service stays as others have it, whatever the operator
@@ -20,10 +22,8 @@ func TestFieldsOfOthers(t *testing.T) {
 	expectEvent(t, namespace, "others", corev1.EventTypeNormal, "Synced", "generation 1: applied")
 	const fields = `{"ipFamilyPolicy": "PreferDualStack", "externalTrafficPolicy": "Local", "loadBalancerSourceRanges": ["10.0.0.0/8"]}`
 	name := getChild(t, namespace, "others", "Service").GetName()
-	if _, err := server.Dynamic.Resource(childKinds["Service"]).Namespace(namespace).Patch(
-		t.Context(), name, types.MergePatchType, []byte(`{"spec": `+fields+`}`), metav1.PatchOptions{FieldManager: "someone"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Dynamic.Resource(childKinds["Service"]).Namespace(namespace).Patch(
+		t.Context(), name, types.MergePatchType, []byte(`{"spec": `+fields+`}`), metav1.PatchOptions{FieldManager: "someone"}))(t)
 	patchGateway(t, namespace, "others", `{"spec": {"service": {"annotations": {"a": "b"}}, "listeners": [{"name": "web", "port": 81, "protocol": "HTTP"}]}}`)
 	expectEvent(t, namespace, "others", corev1.EventTypeNormal, "Synced", "generation 2: applied Service")
 	service := getChild(t, namespace, "others", "Service")
@@ -72,18 +72,12 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	expectAddresses("AddressNotAssigned", "the load balancer of Service balanced-gateway has no address yet")
-	_, err := server.Kube.CoreV1().Services(namespace).Patch(t.Context(), name+"-gateway", types.MergePatchType,
-		[]byte(`{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}`), metav1.PatchOptions{}, "status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Kube.CoreV1().Services(namespace).Patch(t.Context(), name+"-gateway", types.MergePatchType,
+		[]byte(`{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}`), metav1.PatchOptions{}, "status"))(t)
 	expectAddresses("Programmed", "1 of 1", "192.0.2.1")
 	patchGateway(t, namespace, name, `{"spec": {"service": {"type": "ClusterIP"}}}`)
 	report(t, namespace, name, "pod-a", 2)
-	service, err := server.Kube.CoreV1().Services(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := must.Get(server.Kube.CoreV1().Services(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{}))(t)
 	expectAddresses("Programmed", "generation 2", service.Spec.ClusterIPs...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
@@ -43,20 +44,15 @@ func TestSpread(t *testing.T) {
 // startScheduler starts a scheduler for pods that name it; the other tests' have none.
 func startScheduler(t *testing.T, name string) {
 	t.Helper()
-	assets, err := testenv.Assets()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assets := must.Get(testenv.Assets())(t)
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, `
+	must.Do(t, os.WriteFile(config, fmt.Appendf(nil, `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: %q}
 leaderElection: {leaderElect: false}
 profiles: [{schedulerName: %s}]
-`, server.Kubeconfig, name), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`, server.Kubeconfig, name), 0o600))
 	testenv.Start(t, nil, filepath.Join(assets, "kube-scheduler"), "--config="+config, "--secure-port=0")
 }
 
@@ -99,13 +95,10 @@ func newPlacer(t *testing.T, namespace, gateway string) func(hash, node string) 
 		template := deployment.Spec.Template.DeepCopy()
 		template.Labels[k8sappsv1.DefaultDeploymentUniqueLabelKey] = hash
 		if sets[hash] == nil {
-			sets[hash], err = server.Kube.AppsV1().ReplicaSets(namespace).Create(t.Context(), &k8sappsv1.ReplicaSet{
+			sets[hash] = must.Get(server.Kube.AppsV1().ReplicaSets(namespace).Create(t.Context(), &k8sappsv1.ReplicaSet{
 				ObjectMeta: metav1.ObjectMeta{Name: child + "-" + hash},
 				Spec:       k8sappsv1.ReplicaSetSpec{Selector: metav1.SetAsLabelSelector(template.Labels), Template: *template},
-			}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}, metav1.CreateOptions{}))(t)
 		}
 		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 		pod.GenerateName, pod.Spec.SchedulerName = child+"-"+hash+"-", namespace

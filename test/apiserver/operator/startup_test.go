@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -25,16 +26,11 @@ import (
 func TestCannotStart(t *testing.T) {
 	t.Parallel()
 	ensureNamespace(t, "startup")
-	_, err := server.Kube.CoreV1().ServiceAccounts("startup").Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Kube.CoreV1().ServiceAccounts("startup").Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}, metav1.CreateOptions{}))(t)
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("no kubeconfig\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("no kubeconfig\n"), 0o600))
 	for _, c := range []struct {
 		why       string
 		env       []string

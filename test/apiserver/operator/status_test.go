@@ -22,6 +22,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
@@ -60,14 +61,10 @@ func TestResolvedRefs(t *testing.T) {
 		{`{"spec": {"ports": [{"port": 80, "appProtocol": "https"}]}}`, metav1.ConditionFalse, "UnsupportedProtocol"},
 		{`{"spec": {"ports": [{"port": 80, "appProtocol": "kubernetes.io/h2c"}]}}`, metav1.ConditionTrue, "ResolvedRefs"},
 	} {
-		if _, err := services.Patch(t.Context(), "shop", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(services.Patch(t.Context(), "shop", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{}))(t)
 		expectCondition(t, namespace, "refs", kind, step.status, step.reason, "")
 	}
-	if err := services.Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, services.Delete(t.Context(), "shop", metav1.DeleteOptions{}))
 	expectCondition(t, namespace, "refs", kind, metav1.ConditionFalse, "BackendNotFound", text)
 	createGateway(t, namespace, "loop", strings.ReplaceAll(twoRoutes, "name: shop, port", "name: loop-gateway, port"))
 	expectCondition(t, namespace, "loop", kind, metav1.ConditionFalse, "UnsupportedBackend", "in a loop")
@@ -184,9 +181,7 @@ func TestInternalErrorThatLasts(t *testing.T) {
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ApplyFailed", text)
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", text)
 	webhooks := server.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	if err := webhooks.Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, webhooks.Delete(t.Context(), namespace, metav1.DeleteOptions{}))
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 }
 
@@ -195,7 +190,7 @@ func TestInternalErrorThatLasts(t *testing.T) {
 func createWebhook(t *testing.T, namespace, resource string, at admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
 	webhooks := server.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	_, err := webhooks.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+	must.Get(webhooks.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:              "nobody.example.com",
@@ -211,10 +206,7 @@ func createWebhook(t *testing.T, namespace, resource string, at admissionregistr
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 			AdmissionReviewVersions: []string{"v1"},
 		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 }
 
 // TestReportedProblems plays a proxy that cannot use a certificate. The problem is reported, and keeps nothing else
@@ -264,9 +256,7 @@ func TestARoleThatIsRefused(t *testing.T) {
 	}
 	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", "exceeded quota: no-roles")
-	if err := quotas.Delete(t.Context(), "no-roles", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, quotas.Delete(t.Context(), "no-roles", metav1.DeleteOptions{}))
 	getChild(t, namespace, name, "RoleBinding")
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 }
@@ -358,10 +348,7 @@ func metric(t *testing.T, o *operator, name string) int {
 	if found == nil {
 		t.Fatalf("there is no metric %s in\n%s", name, body)
 	}
-	value, err := strconv.Atoi(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	value := must.Get(strconv.Atoi(found[1]))(t)
 	return value
 }
 
@@ -376,13 +363,10 @@ func get(t *testing.T, o *operator, path string) (status int, body string) {
 
 func createService(t *testing.T, namespace, name string, port int32) {
 	t.Helper()
-	_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: port}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 }
 
 // report writes what a proxy pod reports, as its agent does.
@@ -413,10 +397,8 @@ func writeReport(t *testing.T, namespace, gateway, pod string, status *applyappv
 func setReplicas(t *testing.T, namespace, deployment string, replicas int32) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"status": {"observedGeneration": 1, "replicas": %d}}`, replicas)
-	if _, err := server.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), deployment, types.MergePatchType, []byte(patch),
-		metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), deployment, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}, "status"))(t)
 }
 
 // putEndpoints writes the EndpointSlice of the Gateway's Service, as the endpointslice controller does, with the pods
@@ -438,9 +420,7 @@ func putEndpoints(t *testing.T, namespace, gateway string, pods ...string) {
 	}
 	client := server.Kube.DiscoveryV1().EndpointSlices(namespace)
 	if _, err := client.Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
-		if _, err := client.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.Update(t.Context(), slice, metav1.UpdateOptions{}))(t)
 	}
 	testenv.Eventually(t, soon, "the operator sees the endpoints", func(ctx context.Context) error {
 		gateway, err := server.App.AppV1().Gateways(namespace).Get(ctx, gateway, metav1.GetOptions{})

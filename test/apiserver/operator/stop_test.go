@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -35,10 +36,7 @@ func TestStop(t *testing.T) {
 	if code := first.Exit(t, soon); code != 0 {
 		t.Errorf("the exit code is %d, want 0", code)
 	}
-	lease, err := server.Kube.CoordinationV1().Leases(operatorNamespace).Get(t.Context(), namespace, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := must.Get(server.Kube.CoordinationV1().Leases(operatorNamespace).Get(t.Context(), namespace, metav1.GetOptions{}))(t)
 	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" && !strings.Contains(second.Output(), leading) {
 		t.Errorf("after the stop, %q still holds the lease", *holder)
 	}

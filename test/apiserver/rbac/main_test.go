@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -33,13 +34,6 @@ var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // installOperator makes the operator's ServiceAccount and gives it its permissions.
 func installOperator(t *testing.T) {
 	t.Helper()
@@ -48,8 +42,7 @@ func installOperator(t *testing.T) {
 
 func newNamespace(t *testing.T, name string) {
 	t.Helper()
-	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Get(server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 }
 
 // newGateway makes a Gateway with a listener on the port and one backend.
@@ -61,7 +54,7 @@ func newGateway(t *testing.T, namespace, name string, port int32) *appv1.Gateway
 // newGatewayOf makes a Gateway whose proxies are of a Deployment or a DaemonSet.
 func newGatewayOf(t *testing.T, namespace, name string, port int32, kind appv1.PodsKind) *appv1.Gateway {
 	t.Helper()
-	gateway, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
+	gateway := must.Get(server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appv1.GatewaySpec{
 			Listeners: []appv1.Listener{{Name: "http", Port: port, Protocol: appv1.ProtocolHTTP}},
@@ -70,8 +63,7 @@ func newGatewayOf(t *testing.T, namespace, name string, port int32, kind appv1.P
 			}}}},
 			Pods: appv1.PodsSpec{Kind: kind},
 		},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	return gateway
 }
 
@@ -79,20 +71,16 @@ func newGatewayOf(t *testing.T, namespace, name string, port int32, kind appv1.P
 func newAgent(t *testing.T, gateway *appv1.Gateway) string {
 	t.Helper()
 	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: "test"}, gateway.Namespace
-	account, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
-	must(t, err)
-	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
-	must(t, err)
+	account := must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options))(t)
+	must.Get(server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options))(t)
 	return account.Name
 }
 
 // token returns a token of a ServiceAccount.
 func token(t *testing.T, namespace, account string) string {
 	t.Helper()
-	created, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, newTokenRequest(), metav1.CreateOptions{})
-	must(t, err)
+	created := must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, newTokenRequest(), metav1.CreateOptions{}))(t)
 	return created.Status.Token
 }
 
@@ -111,7 +99,6 @@ func with(t *testing.T, token string) testenv.Clients {
 	t.Helper()
 	config := rest.AnonymousClientConfig(server.Admin)
 	config.BearerToken = token
-	clients, err := testenv.NewClients(config)
-	must(t, err)
+	clients := must.Get(testenv.NewClients(config))(t)
 	return clients
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/testbuild"
 )
@@ -25,8 +26,7 @@ var metricsLabel = map[string]string{"app.example.com/metrics": "true"}
 func TestNetworkPolicyOfDataPlane(t *testing.T) {
 	newNamespace(t, "policy")
 	apply(t, "data-plane.yaml", "-n", "policy")
-	policy, err := server.Kube.NetworkingV1().NetworkPolicies("policy").Get(t.Context(), "gateway-proxies", metav1.GetOptions{})
-	must(t, err)
+	policy := must.Get(server.Kube.NetworkingV1().NetworkPolicies("policy").Get(t.Context(), "gateway-proxies", metav1.GetOptions{}))(t)
 	gateway := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: gatewayName, UID: "1"}}
 	expectSelects(t, policy, resources.DesiredDeployment(gateway, resources.Options{}).Spec.Template.Labels, true)
 	expectSelects(t, policy, map[string]string{"app": "api", "app.kubernetes.io/name": "api"}, false)
@@ -48,12 +48,10 @@ func TestNetworkPolicyOfDataPlane(t *testing.T) {
 func TestNetworkPolicyOfOperator(t *testing.T) {
 	installOperator(t)
 	apply(t, "operator.yaml")
-	policy, err := server.Kube.NetworkingV1().NetworkPolicies(operatorNamespace).Get(t.Context(), operatorName, metav1.GetOptions{})
-	must(t, err)
-	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "operator", "deployment.yaml"))
-	must(t, err)
+	policy := must.Get(server.Kube.NetworkingV1().NetworkPolicies(operatorNamespace).Get(t.Context(), operatorName, metav1.GetOptions{}))(t)
+	content := must.Get(os.ReadFile(filepath.Join(testbuild.MustRoot(t), "artifacts", "operator", "deployment.yaml")))(t)
 	var deployment k8sappsv1.Deployment
-	must(t, yaml.Unmarshal(content, &deployment))
+	must.Do(t, yaml.Unmarshal(content, &deployment))
 	expectSelects(t, policy, deployment.Spec.Template.Labels, true)
 	if own := deployment.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort; own != 8080 {
 		t.Errorf("the operator's port is %d", own)
@@ -76,8 +74,7 @@ func apply(t *testing.T, file string, arguments ...string) {
 
 func expectSelects(t *testing.T, policy *networkingv1.NetworkPolicy, pod map[string]string, want bool) {
 	t.Helper()
-	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
-	must(t, err)
+	selector := must.Get(metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector))(t)
 	if got := selector.Matches(labels.Set(pod)); got != want {
 		t.Errorf("pods with the labels %v: selected is %v", pod, got)
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -84,18 +85,16 @@ func permissions(t *testing.T, user testenv.Clients, who, where, namespace strin
 // nobody is a ServiceAccount without permissions of its own.
 func nobody(t *testing.T) string {
 	t.Helper()
-	account, err := server.Kube.CoreV1().ServiceAccounts("default").Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "nobody-"}}, metav1.CreateOptions{})
-	must(t, err)
+	account := must.Get(server.Kube.CoreV1().ServiceAccounts("default").Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "nobody-"}}, metav1.CreateOptions{}))(t)
 	return account.Name
 }
 
 func rules(t *testing.T, user testenv.Clients, who, where, namespace string) map[string]bool {
 	t.Helper()
-	review, err := user.Kube.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+	review := must.Get(user.Kube.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
 		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	if review.Status.Incomplete || review.Status.EvaluationError != "" {
 		t.Fatalf("the API server does not tell all: %+v", review.Status)
 	}
@@ -165,8 +164,7 @@ var (
 // documented are the permissions in the tables of docs/maintainers/permissions.md.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testbuild.MustRoot(t), "docs", "maintainers", "permissions.md"))
-	must(t, err)
+	content := must.Get(os.ReadFile(filepath.Join(testbuild.MustRoot(t), "docs", "maintainers", "permissions.md")))(t)
 	all := map[string]bool{}
 	for _, found := range table.FindAllStringSubmatch(string(content), -1) {
 		rows := row.FindAllStringSubmatch(found[3], -1)

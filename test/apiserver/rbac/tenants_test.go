@@ -22,6 +22,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/operator/resources"
 	"gateway/internal/proxypod"
 	"gateway/internal/testbuild"
@@ -54,17 +55,15 @@ var namedFields = map[string]string{
 func TestNamesNameObjectsOfTheNamespace(t *testing.T) {
 	client := server.Dynamic.Resource(schema.GroupVersionResource{Group: appv1.GroupName, Version: "v1", Resource: "gateways"}).Namespace("default")
 	create := func(template, name string) (*appv1.Gateway, error) {
-		quoted, err := json.Marshal(name)
-		must(t, err)
+		quoted := must.Get(json.Marshal(name))(t)
 		spec := strings.NewReplacer("NAME", string(quoted), "HTTP]", `{"name":"h","port":80,"protocol":"HTTP"}]`).Replace(template)
 		object := &unstructured.Unstructured{}
-		must(t, object.UnmarshalJSON([]byte(`{"apiVersion":"app.example.com/v1","kind":"Gateway","metadata":{"name":"web"},"spec":`+spec+`}`)))
+		must.Do(t, object.UnmarshalJSON([]byte(`{"apiVersion":"app.example.com/v1","kind":"Gateway","metadata":{"name":"web"},"spec":`+spec+`}`)))
 		created, err := client.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 		if err != nil {
 			return nil, err
 		}
-		text, err := created.MarshalJSON()
-		must(t, err)
+		text := must.Get(created.MarshalJSON())(t)
 		gateway := &appv1.Gateway{}
 		return gateway, json.Unmarshal(text, gateway)
 	}
@@ -87,8 +86,7 @@ func TestNamesNameObjectsOfTheNamespace(t *testing.T) {
 // expectOwnVolumes checks that a name with dots names one Secret or ConfigMap that kubelet mounts, as one directory.
 func expectOwnVolumes(t *testing.T, gateway *appv1.Gateway, field, name string) {
 	t.Helper()
-	text, err := json.Marshal(resources.DesiredDeployment(gateway, resources.Options{}).Spec.Template.Spec.Volumes)
-	must(t, err)
+	text := must.Get(json.Marshal(resources.DesiredDeployment(gateway, resources.Options{}).Spec.Template.Spec.Volumes))(t)
 	if !strings.Contains(string(text), `"name":"`+name+`"`) || strings.Contains(name, "/") || strings.Contains(name, "..") {
 		t.Errorf("%s may be %q, and the pod mounts %s", field, name, text)
 	}
@@ -209,12 +207,10 @@ func TestProxyReachesNoOtherNamespace(t *testing.T) {
 	newNamespace(t, "proxy-b")
 	service := func(namespace, name string, spec corev1.ServiceSpec) {
 		spec.Ports = []corev1.ServicePort{{Port: 80}}
-		_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
-		must(t, err)
+		must.Get(server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}))(t)
 	}
 	slice := func(namespace, service, address string) {
-		_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), newSlice(service+"-1", service, address), metav1.CreateOptions{})
-		must(t, err)
+		must.Get(server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), newSlice(service+"-1", service, address), metav1.CreateOptions{}))(t)
 	}
 	// "api" exists elsewhere only; "external" leads elsewhere, by its type and by its endpoints; "named" has an
 	// endpoint that is a name.
@@ -231,7 +227,7 @@ func TestProxyReachesNoOtherNamespace(t *testing.T) {
 		rules = append(rules, fmt.Sprintf(`{"matches":[{"path":{"value":"/%[1]s"}}],"backendRefs":[{"name":%[1]q,"port":80}]}`, name))
 	}
 	body := []byte(`{"spec":{"routes":[{"name":"r","rules":[` + strings.Join(rules, ",") + `]}]}}`)
-	must(t, patch(t.Context(), server.App.AppV1().Gateways("proxy-a"), gatewayName, body))
+	must.Do(t, patch(t.Context(), server.App.AppV1().Gateways("proxy-a"), gatewayName, body))
 	newAgent(t, gateway)
 	pod := server.NewPod(t, "proxy-a", gatewayName, "pod")
 	startAgent(t, pod, gatewayName, server.TokenKubeconfig(t, pod.Token))
@@ -263,13 +259,11 @@ func TestForeignObjectsCountForNothing(t *testing.T) {
 	ghost := newSlice("ghost", gatewayName+"-gateway", "10.1.2.3")
 	ghost.Labels[proxypod.LabelGateway] = gatewayName
 	ghost.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: "status-a", Name: "ghost"}
-	_, err := server.Kube.DiscoveryV1().EndpointSlices("status-b").Create(t.Context(), ghost, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.CoreV1().Services("status-b").Create(t.Context(), &corev1.Service{
+	must.Get(server.Kube.DiscoveryV1().EndpointSlices("status-b").Create(t.Context(), ghost, metav1.CreateOptions{}))(t)
+	must.Get(server.Kube.CoreV1().Services("status-b").Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: gatewayName + "-gateway", Labels: ghost.Labels},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"192.0.2.1"}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, testbuild.Program(t, "."),
 		"-kubeconfig="+server.TokenKubeconfig(t, token(t, operatorNamespace, operatorName)), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=status-a")
@@ -317,8 +311,8 @@ func TestAnAgentReportsOfItsOwnPodOnly(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, writeReport(ctx, own, "reports", "own"))
-	must(t, writeReport(ctx, own, "reports", "own"))
+	must.Do(t, writeReport(ctx, own, "reports", "own"))
+	must.Do(t, writeReport(ctx, own, "reports", "own"))
 	if err := writeReport(ctx, other, "reports", "own"); !apierrors.IsForbidden(err) {
 		t.Errorf("another pod's agent may change a report: %v", err)
 	}
@@ -330,7 +324,7 @@ func TestAnAgentReportsOfItsOwnPodOnly(t *testing.T) {
 	if _, err := own.App.AppV1().GatewayProxies("reports").Create(ctx, update, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a report whose name the API server makes is answered with %v", err)
 	}
-	must(t, writeReport(ctx, server.Clients, "reports", "own")) // it is for agents alone
+	must.Do(t, writeReport(ctx, server.Clients, "reports", "own")) // it is for agents alone
 }
 
 // TestForgedReportsComeToNothing: without the policy, too, reports of pods that are no endpoints count for nothing, and
@@ -343,7 +337,7 @@ func TestForgedReportsComeToNothing(t *testing.T) {
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=forged")
 	newGateway(t, "forged", gatewayName, 80)
 	for i := range 20 {
-		must(t, writeReport(t.Context(), server.Clients, "forged", fmt.Sprint("forged-", i)))
+		must.Do(t, writeReport(t.Context(), server.Clients, "forged", fmt.Sprint("forged-", i)))
 	}
 	var last string
 	var since time.Time

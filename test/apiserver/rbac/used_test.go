@@ -25,6 +25,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -42,13 +43,11 @@ type recorder struct {
 func record(t *testing.T, token string) (r *recorder, kubeconfig string) {
 	t.Helper()
 	r = &recorder{used: map[string]bool{}, before: func(*http.Request) {}}
-	target, err := url.Parse(server.Admin.Host)
-	must(t, err)
+	target := must.Get(url.Parse(server.Admin.Host))(t)
 	config := rest.AnonymousClientConfig(server.Admin)
 	// The program does not send it to a server without TLS.
 	config.BearerToken = token
-	transport, err := rest.TransportFor(config)
-	must(t, err)
+	transport := must.Get(rest.TransportFor(config))(t)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(request *httputil.ProxyRequest) {
 			r.before(request.In)
@@ -65,15 +64,14 @@ func record(t *testing.T, token string) (r *recorder, kubeconfig string) {
 		through.Close()
 	})
 	kubeconfig = server.TokenKubeconfig(t, config.BearerToken)
-	content, err := os.ReadFile(kubeconfig)
-	must(t, err)
+	content := must.Get(os.ReadFile(kubeconfig))(t)
 	var kept []string
 	for line := range strings.Lines(strings.ReplaceAll(string(content), server.Admin.Host, through.URL)) {
 		if !strings.Contains(line, "certificate-authority-data") {
 			kept = append(kept, line)
 		}
 	}
-	must(t, os.WriteFile(kubeconfig, []byte(strings.Join(kept, "")), 0o600))
+	must.Do(t, os.WriteFile(kubeconfig, []byte(strings.Join(kept, "")), 0o600))
 	return r, kubeconfig
 }
 
@@ -234,29 +232,23 @@ func takeNames(t *testing.T, namespace string) []string {
 	const first, binding, deployment = "taken", "taken-binding", "taken-deployment"
 	child := func(gateway string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: proxypod.ChildName(gateway)} }
 	labels := map[string]string{"app": "other"}
-	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: child(first)}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: child(first)}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: child(first)},
-		metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	must.Get(server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: child(first)}, metav1.CreateOptions{}))(t)
+	must.Get(server.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: child(first)}, metav1.CreateOptions{}))(t)
+	must.Get(server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: child(first)},
+		metav1.CreateOptions{}))(t)
+	must.Get(server.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: child(binding), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "other"},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}},
 	}
-	_, err = server.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{
+	must.Get(server.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{
 		ObjectMeta: child(deployment), Spec: k8sappsv1.DeploymentSpec{Selector: selector, Template: template},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.AppsV1().DaemonSets(namespace).Create(t.Context(), &k8sappsv1.DaemonSet{
+	}, metav1.CreateOptions{}))(t)
+	must.Get(server.Kube.AppsV1().DaemonSets(namespace).Create(t.Context(), &k8sappsv1.DaemonSet{
 		ObjectMeta: child(takenDaemonSet), Spec: k8sappsv1.DaemonSetSpec{Selector: selector, Template: template},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	return []string{first, binding, deployment}
 }
 
@@ -264,8 +256,7 @@ func takeNames(t *testing.T, namespace string) []string {
 func breakService(t *testing.T, namespace string) {
 	t.Helper()
 	client := server.Kube.CoreV1().Services(namespace)
-	_, err := client.Patch(t.Context(), gatewayName+"-gateway", types.MergePatchType, []byte(`{"spec":{"selector":{"app.example.com/gateway":"other"}}}`), metav1.PatchOptions{})
-	must(t, err)
+	must.Get(client.Patch(t.Context(), gatewayName+"-gateway", types.MergePatchType, []byte(`{"spec":{"selector":{"app.example.com/gateway":"other"}}}`), metav1.PatchOptions{}))(t)
 	testenv.Eventually(t, soon, "the Service is repaired", func(ctx context.Context) error {
 		service, err := client.Get(ctx, gatewayName+"-gateway", metav1.GetOptions{})
 		if err == nil && service.Spec.Selector["app.example.com/gateway"] != gatewayName {
@@ -279,10 +270,9 @@ func breakService(t *testing.T, namespace string) {
 func TestAgentUsesAllPermissions(t *testing.T) {
 	const namespace = "agent-uses"
 	newNamespace(t, namespace)
-	_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "api"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 	gateway := newGateway(t, namespace, gatewayName, haproxytest.FreePort(t))
 	newAgent(t, gateway)
 	pod := server.NewPod(t, namespace, gatewayName, "pod")

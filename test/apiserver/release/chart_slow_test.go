@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -48,7 +49,7 @@ func TestChart(t *testing.T) {
 
 	// Each value changes what its comment describes, and nothing else.
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	must(t, os.WriteFile(values, []byte(`
+	must.Do(t, os.WriteFile(values, []byte(`
 image: {repository: other/gateway, tag: v9}
 haproxyImage: other/haproxy:3.4.7
 replicas: 3
@@ -105,7 +106,7 @@ func TestChartOptions(t *testing.T) {
 // TestValuesAreDocumented, each in docs/how-to/install.md.
 func TestValuesAreDocumented(t *testing.T) {
 	var values map[string]any
-	must(t, yaml.Unmarshal([]byte(read(t, testenv.MakeRelease(t, version), "chart/gateway/values.yaml")), &values))
+	must.Do(t, yaml.Unmarshal([]byte(read(t, testenv.MakeRelease(t, version), "chart/gateway/values.yaml")), &values))
 	docs := read(t, testbuild.MustRoot(t), "docs/how-to/install.md")
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !strings.Contains(docs, "`"+name) {
@@ -120,8 +121,7 @@ func TestChartOnServer(t *testing.T) {
 	chart := filepath.Join(testenv.MakeRelease(t, version), "chart/gateway")
 	image := func(want string) {
 		t.Helper()
-		deployment, err := server.Kube.AppsV1().Deployments("helm").Get(t.Context(), "gateway-operator", metav1.GetOptions{})
-		must(t, err)
+		deployment := must.Get(server.Kube.AppsV1().Deployments("helm").Get(t.Context(), "gateway-operator", metav1.GetOptions{}))(t)
 		if got := deployment.Spec.Template.Spec.Containers[0].Image; got != want {
 			t.Errorf("the operator's image is %s, want %s", got, want)
 		}

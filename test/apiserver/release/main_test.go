@@ -14,19 +14,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"gateway/internal/must"
 	"gateway/test/internal/testenv"
 )
 
 var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, false) }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // helmCommand is Helm on the server.
 func helmCommand(t *testing.T, args ...string) *exec.Cmd {
@@ -51,7 +45,7 @@ func objects(t *testing.T, stream string) map[string]map[string]any {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		must(t, err)
+		must.Do(t, err)
 		if len(object) == 0 {
 			continue
 		}
@@ -67,7 +61,6 @@ func objects(t *testing.T, stream string) map[string]map[string]any {
 
 func read(t *testing.T, parts ...string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(parts...))
-	must(t, err)
+	content := must.Get(os.ReadFile(filepath.Join(parts...)))(t)
 	return string(content)
 }

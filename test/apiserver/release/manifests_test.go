@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -35,8 +36,7 @@ func expectSame(t *testing.T, got, want map[string]map[string]any, ignored ...st
 // text is the object in YAML, or its beginning.
 func text(t *testing.T, object map[string]any) string {
 	t.Helper()
-	raw, err := yaml.Marshal(object)
-	must(t, err)
+	raw := must.Get(yaml.Marshal(object))(t)
 	return string(raw[:min(len(raw), 4000)])
 }
 
@@ -92,7 +92,7 @@ func TestKrew(t *testing.T) {
 			}
 		}
 	}
-	must(t, yaml.Unmarshal([]byte(read(t, testenv.MakeRelease(t, version), "krew/gateway.yaml")), &manifest))
+	must.Do(t, yaml.Unmarshal([]byte(read(t, testenv.MakeRelease(t, version), "krew/gateway.yaml")), &manifest))
 	if manifest.Spec.Version != version || len(manifest.Spec.Platforms) != 1 {
 		t.Fatalf("got %+v", manifest)
 	}
@@ -110,8 +110,7 @@ func remove(t *testing.T, path string) {
 	t.Helper()
 	var crds, others []string
 	for key, object := range objects(t, read(t, path)) {
-		raw, err := yaml.Marshal(object)
-		must(t, err)
+		raw := must.Get(yaml.Marshal(object))(t)
 		switch {
 		case strings.HasPrefix(key, "CustomResourceDefinition/"):
 			crds = append(crds, string(raw))
@@ -121,7 +120,7 @@ func remove(t *testing.T, path string) {
 	}
 	write := func(name string, documents []string) string {
 		file := filepath.Join(t.TempDir(), name)
-		must(t, os.WriteFile(file, []byte(strings.Join(documents, "---\n")), 0o600))
+		must.Do(t, os.WriteFile(file, []byte(strings.Join(documents, "---\n")), 0o600))
 		return file
 	}
 	server.DeleteCRDs(t, "-f", write("crds.yaml", crds))

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"gateway/internal/must"
 )
 
 // place is somewhere in an object: field names and indexes.
@@ -233,14 +235,9 @@ func (v violation) applied(t *testing.T, object map[string]any) *unstructured.Un
 		parent[at[last].(int)] = value
 	}
 	// Numbers as JSON has them.
-	text, err := yaml.Marshal(changed.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(yaml.Marshal(changed.Object))(t)
 	result := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &result.Object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &result.Object))
 	return result
 }
 
@@ -298,14 +295,9 @@ func TestFiltersAreAlike(t *testing.T) {
 
 func everything(t *testing.T) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile("testdata/everything.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/everything.yaml"))(t)
 	object := map[string]any{}
-	if err := yaml.Unmarshal(text, &object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &object))
 	return object
 }
 

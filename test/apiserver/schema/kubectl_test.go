@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 func TestDefaults(t *testing.T) {
@@ -84,8 +85,8 @@ func TestSubresources(t *testing.T) {
 	client := server.App.AppV1().Gateways("default")
 	raw := server.App.AppV1().RESTClient()
 	var scale autoscalingv1.Scale
-	if err := json.Unmarshal(must(t)(raw.Get().AbsPath("/apis/app.example.com/v1/namespaces/default/gateways/sub/scale").
-		DoRaw(t.Context())), &scale); err != nil {
+	if err := json.Unmarshal(must.Get(raw.Get().AbsPath("/apis/app.example.com/v1/namespaces/default/gateways/sub/scale").
+		DoRaw(t.Context()))(t), &scale); err != nil {
 		t.Fatal(err)
 	}
 	if scale.Spec.Replicas != 5 || scale.Status.Replicas != 7 || scale.Status.Selector != "a=b" {
@@ -98,17 +99,6 @@ func TestSubresources(t *testing.T) {
 	}
 	if *g.Spec.Replicas != 3 {
 		t.Errorf("kubectl scale made spec.replicas=%d, want 3", *g.Spec.Replicas)
-	}
-}
-
-func must(t *testing.T) func(b []byte, err error) []byte {
-	t.Helper()
-	return func(b []byte, err error) []byte {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
 	}
 }
 
@@ -201,8 +191,8 @@ func TestExplain(t *testing.T) {
 // crdSchema is the schema of a Gateway as the API server publishes it.
 func crdSchema(ctx context.Context, t *testing.T, resource string) map[string]any {
 	t.Helper()
-	raw := must(t)(server.Kube.Discovery().RESTClient().Get().
-		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + resource + ".app.example.com").DoRaw(ctx))
+	raw := must.Get(server.Kube.Discovery().RESTClient().Get().
+		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + resource + ".app.example.com").DoRaw(ctx))(t)
 	var crd struct {
 		Spec struct {
 			Versions []struct {

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gateway/internal/must"
 )
 
 // repeat formats the numbers from first on and joins the results as a YAML flow list does.
@@ -155,9 +157,6 @@ func patiently(ask func() (*unstructured.Unstructured, error)) (object *unstruct
 
 func size(t *testing.T, object *unstructured.Unstructured) int {
 	t.Helper()
-	b, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(object))(t)
 	return len(b)
 }

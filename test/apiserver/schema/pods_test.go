@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 )
 
 // TestKindOfPods: what creates the pods cannot change, in a Gateway and in a GatewayConfig. What is written out that is
@@ -31,27 +32,16 @@ func TestKindOfPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := func(pods string) (spec appv1.GatewaySpec) {
-				if err := yaml.Unmarshal([]byte("{listeners: [{name: http, port: 80, protocol: HTTP}], pods: "+pods+"}"), &spec); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, yaml.Unmarshal([]byte("{listeners: [{name: http, port: 80, protocol: HTTP}], pods: "+pods+"}"), &spec))
 				return spec
 			}
 			gateways, configs := server.App.AppV1().Gateways("default"), server.App.AppV1().GatewayConfigs("default")
-			gateway, err := gateways.Create(t.Context(), &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{GenerateName: "kind-"}, Spec: spec(test.before)}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			gateway := must.Get(gateways.Create(t.Context(), &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{GenerateName: "kind-"}, Spec: spec(test.before)}, metav1.CreateOptions{}))(t)
 			pods := spec(test.before).Pods
-			config, err := configs.Create(t.Context(), &appv1.GatewayConfig{
+			config := must.Get(configs.Create(t.Context(), &appv1.GatewayConfig{
 				ObjectMeta: metav1.ObjectMeta{GenerateName: "kind-"}, Spec: appv1.GatewayConfigSpec{Pods: &pods},
-			}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			after, err := yaml.YAMLToJSON([]byte("{spec: {pods: " + test.after + "}}"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			}, metav1.CreateOptions{}))(t)
+			after := must.Get(yaml.YAMLToJSON([]byte("{spec: {pods: " + test.after + "}}")))(t)
 			_, ofGateway := gateways.Patch(t.Context(), gateway.Name, types.MergePatchType, after, metav1.PatchOptions{})
 			_, ofConfig := configs.Patch(t.Context(), config.Name, types.MergePatchType, after, metav1.PatchOptions{})
 			for remedy, err := range map[string]error{"make another Gateway": ofGateway, "make another GatewayConfig, and another Gateway that names it": ofConfig} {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
 )
@@ -23,10 +24,7 @@ func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 // whether it went on.
 func useCluster(t *testing.T, kubeconfig string) (string, bool) {
 	t.Helper()
-	assets, err := testenv.Assets()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assets := must.Get(testenv.Assets())(t)
 	command := exec.CommandContext(t.Context(), "bash", "-c", `. hack/lib.sh; use_cluster TEST_KUBECONFIG && echo "use $KUBECONFIG"`)
 	command.Dir = testbuild.MustRoot(t)
 	command.Env = append(os.Environ(), "PATH="+assets+":"+os.Getenv("PATH"), "TEST_KUBECONFIG="+kubeconfig, "KUBECONFIG=/nobody/asked")
@@ -48,9 +46,7 @@ func TestUseCluster(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses"},
 		Spec:       appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}}},
 	}
-	if _, err := server.App.AppV1().Gateways("default").Create(t.Context(), gateway, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.App.AppV1().Gateways("default").Create(t.Context(), gateway, metav1.CreateOptions{}))(t)
 	check("with a Gateway", false, "somebody-elses")
 	server.DeleteCRDs(t, "crd", "gateways.app.example.com")
 	check("without the CRD", true, used)

@@ -26,6 +26,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/must"
 	"gateway/internal/proxypod"
 	"gateway/internal/testbuild"
 	"gateway/test/internal/testenv"
@@ -101,17 +102,10 @@ type site struct {
 	onboarded []time.Duration
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func apply(t testing.TB, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "objects.yaml")
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	server.Kubectl(t, "apply", "--server-side", "-f", file)
 }
 
@@ -120,8 +114,7 @@ func startSite(t *testing.T) *site {
 	server.InstallGatewayAPI(t)
 	s := &site{port: haproxytest.FreePort(t), operator: startOperator(t)}
 	for _, name := range append([]string{infra, tenant}, teams...) {
-		_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		must(t, err)
+		must.Get(server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 		createService(t, name)
 	}
 	sharedPort.Store(s.port)
@@ -142,10 +135,9 @@ func startOperator(t *testing.T) *testenv.Program {
 	root := testbuild.MustRoot(t)
 	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(root, "artifacts", "rbac"))
 	authority := filepath.Join(t.TempDir(), "ca.crt")
-	must(t, os.WriteFile(authority, certtest.NewAuthority(t).PEM, 0o600))
-	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Do(t, os.WriteFile(authority, certtest.NewAuthority(t).PEM, 0o600))
+	token := must.Get(server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{}))(t)
 	return testenv.Start(t, nil, testbuild.Program(t, "."), "-kubeconfig="+server.TokenKubeconfig(t, token.Status.Token), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system", "-key-server=keys.gateway-system:443", "-key-server-ca="+authority)
 }
@@ -154,24 +146,21 @@ func startOperator(t *testing.T) *testenv.Program {
 func createService(t *testing.T, namespace string) {
 	t.Helper()
 	address := testenv.OwnAddress(t)
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	must(t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(address, "0")))(t)
 	backend := &http.Server{ //nolint:gosec // HAProxy asks
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, namespace) }),
 	}
 	go func() { _ = backend.Serve(listener) }()
 	t.Cleanup(func() { _ = backend.Close() })
-	_, err = server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	must.Get(server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+	}, metav1.CreateOptions{}))(t)
+	must.Get(server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(listener.Addr().(*net.TCPAddr).Port))}}, //nolint:gosec // a port
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	}, metav1.CreateOptions{}))(t)
 }
 
 func startProxy(t *testing.T) (*haproxytest.Instance, *testenv.Program) {
@@ -288,10 +277,8 @@ func ask(ctx context.Context, client *http.Client, port int32, host, path, want 
 // template returns the template of the Gateway's pods.
 func (s *site) template(t *testing.T) string {
 	t.Helper()
-	deployment, err := server.Kube.AppsV1().Deployments(infra).Get(t.Context(), proxypod.ChildName("shared"), metav1.GetOptions{})
-	must(t, err)
-	text, err := json.Marshal(deployment.Spec.Template)
-	must(t, err)
+	deployment := must.Get(server.Kube.AppsV1().Deployments(infra).Get(t.Context(), proxypod.ChildName("shared"), metav1.GetOptions{}))(t)
+	text := must.Get(json.Marshal(deployment.Spec.Template))(t)
 	return string(text)
 }
 
@@ -299,8 +286,7 @@ func (s *site) template(t *testing.T) string {
 func (s *site) memory(t *testing.T) string {
 	t.Helper()
 	of := func(program *testenv.Program) string {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", program.PID()))
-		must(t, err)
+		text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", program.PID())))(t)
 		return strings.Join(strings.Fields(regexp.MustCompile(`VmRSS:.*`).FindString(string(text)))[1:], " ")
 	}
 	return "operator " + of(s.operator) + ", agent " + of(s.agent)

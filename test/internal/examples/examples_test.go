@@ -3,6 +3,8 @@ package examples
 import (
 	"slices"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 func TestCommands(t *testing.T) {
@@ -25,10 +27,7 @@ func TestCommands(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	example, err := parse("x", []byte("# One.\n#\n#     curl\nkind: Service\n# no comment of the file\n---\nkind: Gateway\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	example := must.Get(parse("x", []byte("# One.\n#\n#     curl\nkind: Service\n# no comment of the file\n---\nkind: Gateway\n")))(t)
 	if example.Comment != "One.\n\n    curl\n" || len(example.Commands) != 1 || len(example.Objects) != 2 ||
 		len(example.Gateways()) != 1 {
 		t.Errorf("the example is %+v", example)

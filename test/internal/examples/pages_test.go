@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gateway/internal/must"
 )
 
 // elsewhere are the commands of tutorials and how-tos that no test runs as they are, by their beginnings, with the
@@ -38,10 +40,7 @@ var elsewhere = map[string]string{
 func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
-	all, err := Load(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Load(root))(t)
 	known := map[string]bool{}
 	for _, example := range all {
 		for _, command := range example.Commands {
@@ -51,9 +50,7 @@ func TestCommandsOfPages(t *testing.T) {
 	found := 0
 	howTos, err1 := filepath.Glob(filepath.Join(root, "docs", "how-to", "*.md"))
 	tutorials, err2 := filepath.Glob(filepath.Join(root, "docs", "tutorials", "*.md"))
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	features := filepath.Join(root, "docs", "features")
 	steps := []string{filepath.Join(features, "backend-tls.md"), filepath.Join(features, "client-certificates.md")}
 	for _, page := range slices.Concat(howTos, tutorials, steps) {
@@ -79,10 +76,7 @@ var (
 // shown are the commands in the blocks of a page.
 func shown(t *testing.T, page string) []Command {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	var all []Command
 	for _, block := range shell.FindAllStringSubmatch(string(text), -1) {
 		all = append(all, commands(line.ReplaceAllString(block[1], "    $0"))...)

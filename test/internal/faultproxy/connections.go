@@ -1,14 +1,15 @@
 package faultproxy
 
-import "net"
+import (
+	"net"
+
+	"gateway/internal/must"
+)
 
 // listen makes the proxy accept connections.
 func (p *Proxy) listen(address string) {
 	p.t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", address))(p.t)
 	p.mu.Lock()
 	p.listening, p.address = listener, listener.Addr().String()
 	p.mu.Unlock()

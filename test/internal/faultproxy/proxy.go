@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 // Proxy passes requests on to an API server, with their bearer tokens. To programs it is the API server.
@@ -57,18 +58,12 @@ type Request struct {
 // Start starts a proxy for the API server of the configuration. It ends with the test.
 func Start(t *testing.T, target *rest.Config) *Proxy {
 	t.Helper()
-	upstream, err := url.Parse(target.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	upstream := must.Get(url.Parse(target.Host))(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(target.CAData)
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(t, []string{"localhost"})
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16}
 	quiet := log.New(io.Discard, "", 0)
 	p := &Proxy{Authority: authority.PEM, t: t, underWay: map[*Request]context.CancelFunc{}, conns: map[net.Conn]bool{}}

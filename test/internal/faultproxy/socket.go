@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // Socket passes commands on to one of HAProxy's sockets. To the agent it is HAProxy.
@@ -24,10 +26,7 @@ type SocketFault func(command string, forward func() []byte) []byte
 // StartSocket listens on a path for the agent and passes on to another. It ends with the test.
 func StartSocket(t *testing.T, path, target string) *Socket {
 	t.Helper()
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("unix", path))(t)
 	s := &Socket{target: target}
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {

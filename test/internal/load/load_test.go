@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"gateway/internal/certtest"
+	"gateway/internal/must"
 )
 
 const host = "web.example.com"
@@ -36,10 +37,7 @@ func newBackend(t *testing.T) *backend {
 	t.Helper()
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(t, []string{host})
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
 	b := &backend{seen: make(chan string, 1)}
 	streams := grpc.NewServer()
 	streams.RegisterService(&grpc.ServiceDesc{ServiceName: "echo.Echo", Streams: []grpc.StreamDesc{

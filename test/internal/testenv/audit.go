@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // Write is a request that wanted to change something.
@@ -72,10 +74,7 @@ type event struct {
 // audited calls do for each event of the user.
 func (s *Server) audited(t testing.TB, user string, do func(*event)) {
 	t.Helper()
-	file, err := os.Open(s.auditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(s.auditLog()))(t)
 	defer func() { _ = file.Close() }()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
@@ -86,7 +85,5 @@ func (s *Server) audited(t testing.TB, user string, do func(*event)) {
 			do(&e)
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lines.Err())
 }

@@ -10,6 +10,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/mcs-api/config/crd"
+
+	"gateway/internal/must"
 )
 
 var gatewayAPI = flag.String("gateway-api", "", "the version of the Gateway API's CRDs, such as v1.6.3; that of go.mod if empty")
@@ -25,17 +27,12 @@ func (s *Server) InstallGatewayAPI(t testing.TB) {
 	if *gatewayAPI != "" {
 		var module struct{ Dir string }
 		output := Run(t, t.TempDir(), nil, "go", "mod", "download", "-json", "sigs.k8s.io/gateway-api@"+*gatewayAPI)
-		if err := json.Unmarshal([]byte(output), &module); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(output), &module))
 		dir = module.Dir
 	}
 	var files []string
 	for _, name := range []string{"gateway.networking.k8s.io_*s.yaml", "gateway.networking.x-k8s.io_xtelemetrypolicies.yaml"} {
-		some, err := filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		some := must.Get(filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", name)))(t)
 		files = append(files, some...)
 	}
 	if len(files) == 0 {
@@ -49,21 +46,15 @@ func (s *Server) InstallGatewayAPI(t testing.TB) {
 	}
 	s.installing.Lock()
 	defer s.installing.Unlock()
-	if _, err := envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: crds, MaxTime: crdTime}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: crds, MaxTime: crdTime}))(t)
 }
 
 // InstallImports installs the CRD of ServiceImports, of the Multi-Cluster Services API.
 func (s *Server) InstallImports(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "serviceimports.yaml")
-	if err := os.WriteFile(file, crd.ServiceImportCRD, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, crd.ServiceImportCRD, 0o600))
 	s.installing.Lock()
 	defer s.installing.Unlock()
-	if _, err := envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: []string{file}, MaxTime: crdTime}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: []string{file}, MaxTime: crdTime}))(t)
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // Run runs a command in dir, with env added to the environment, and returns what it printed. Failure ends the test.
@@ -46,9 +48,7 @@ func Start(t testing.TB, env []string, path string, args ...string) *Program {
 	p := &Program{command: exec.CommandContext(context.WithoutCancel(t.Context()), path, args...), done: make(chan struct{})}
 	p.command.Env = append(os.Environ(), env...)
 	p.command.Stdout, p.command.Stderr = p, p
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.command.Start())
 	go func() {
 		// How it ended is in ProcessState.
 		_ = p.command.Wait()

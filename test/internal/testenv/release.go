@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 )
 
@@ -15,9 +16,7 @@ import (
 func MakeRelease(t testing.TB, version string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "kubectl-gateway-"+version+"-linux-amd64.tar.gz"), []byte("archive"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "kubectl-gateway-"+version+"-linux-amd64.tar.gz"), []byte("archive"), 0o600))
 	Run(t, testbuild.MustRoot(t), nil, "go", "run", "-trimpath", "./hack/release", "-version", version,
 		"-image", "registry.example.com/gateway", "-url", "https://example.com/releases", "-o", dir)
 	return dir

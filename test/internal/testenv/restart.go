@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gateway/internal/must"
 )
 
 // The parts of the control plane.
@@ -24,10 +26,7 @@ const (
 func (s *Server) Kill(t testing.TB, part string) (start func()) {
 	t.Helper()
 	pid := s.PID(t, part)
-	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	arguments := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)
 	path := filepath.Join(s.env.BinaryAssetsDirectory, part)
 	list := strings.Split(strings.TrimSuffix(string(arguments), "\x00"), "\x00")[1:]
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -102,10 +101,7 @@ func Memory(pid int) float64 {
 // PID is the process id of a part of the control plane.
 func (s *Server) PID(t testing.TB, name string) int {
 	t.Helper()
-	children, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	children := must.Get(filepath.Glob("/proc/[0-9]*/stat"))(t)
 	for _, path := range children {
 		stat, err := os.ReadFile(path)
 		if err != nil {
@@ -115,10 +111,7 @@ func (s *Server) PID(t testing.TB, name string) int {
 		before, after, _ := strings.Cut(string(stat), ") ")
 		pid, command, _ := strings.Cut(before, " (")
 		if fields := strings.Fields(after); command == name && len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) && fields[0] != "Z" {
-			number, err := strconv.Atoi(pid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			number := must.Get(strconv.Atoi(pid))(t)
 			return number
 		}
 	}

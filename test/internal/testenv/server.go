@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"gateway/generated/app/clientset/versioned"
+	"gateway/internal/must"
 	"gateway/internal/testbuild"
 )
 
@@ -202,8 +203,6 @@ func WriteKubeconfig(t testing.TB, url string, authority []byte, token string) s
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, clientcmd.WriteToFile(*config, path))
 	return path
 }
