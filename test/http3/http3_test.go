@@ -105,7 +105,8 @@ func TestHTTP3(t *testing.T) {
 		{"https://a.example.com/other", "", 404, ""},
 		{"https://blog.test/web", "", 421, ""},
 	} {
-		response := must.Get(client.Post(test.url, "text/plain", strings.NewReader(test.body)))(t)
+		response, err := client.Post(test.url, "text/plain", strings.NewReader(test.body))
+		must.Do(t, err)
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || response.ProtoMajor != 3 || response.StatusCode != test.status || !bytes.HasSuffix(body, []byte(test.want)) {
@@ -165,7 +166,8 @@ func TestHTTP3IsOffered(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, address)
 			},
 		}
-		response := must.Get((&http.Client{Transport: transport}).Get(test.scheme + "://" + test.host + "/web"))(t)
+		response, err := (&http.Client{Transport: transport}).Get(test.scheme + "://" + test.host + "/web")
+		must.Do(t, err)
 		_ = response.Body.Close()
 		transport.CloseIdleConnections()
 		if got := response.Header.Get("Alt-Svc"); response.StatusCode != http.StatusOK || got != test.want {

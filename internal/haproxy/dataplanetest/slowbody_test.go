@@ -122,7 +122,8 @@ func TestBodiesOfLimitedBackends(t *testing.T) {
 					t.Errorf("%s, %d bytes: got %d %q", name, size, got.Status, got.Body)
 				}
 			}
-			response := must.Get(http2Client(t).Post(fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), "", io.MultiReader(strings.NewReader(body))))(t)
+			response, err := http2Client(t).Post(fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), "", io.MultiReader(strings.NewReader(body)))
+			must.Do(t, err)
 			got, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if response.StatusCode != http.StatusOK || string(got) != fmt.Sprint(size) {
