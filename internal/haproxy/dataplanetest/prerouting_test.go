@@ -1,17 +1,24 @@
 package dataplanetest_test
 
 import (
+	"bytes"
+	"crypto/tls"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
 	"gateway/internal/model"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 const preRoutingWorld = `
@@ -43,11 +50,11 @@ backends:
   - {service: second, port: 80, servers: ["127.0.0.1:1"]}
 `
 
-// startPreRouting runs HAProxy for preRoutingWorld. The handler answers the questions about requests to port 80.
-func startPreRouting(t *testing.T, handler http.HandlerFunc, mods ...func(*render.Input, *model.PreRouting)) (g *gateway, web, asked chan string) {
+// startPreRouting runs HAProxy for a world. The handler answers the questions about requests to listener "asked".
+func startPreRouting(t *testing.T, world string, handler http.HandlerFunc, mods ...func(*render.Input, *model.PreRouting)) (g *gateway, web, asked chan string) {
 	t.Helper()
 	web, asked = make(chan string, 100), make(chan string, 100)
-	g = startGatewayWith(t, rendertest.Parse(t, preRoutingWorld), func(in *render.Input) {
+	g = startGatewayWith(t, rendertest.Parse(t, world), func(in *render.Input) {
 		before := &model.PreRouting{
 			ExternalAuth: model.ExternalAuth{
 				Backend: routing.Backend{Service: "first", Port: 80}, Path: "/check", Timeout: 5 * time.Second, Repeat: true,
@@ -96,7 +103,7 @@ func teamOf(w http.ResponseWriter, r *http.Request) {
 // its answer.
 func TestPreRouting(t *testing.T) {
 	t.Parallel()
-	g, web, asked := startPreRouting(t, teamOf)
+	g, web, asked := startPreRouting(t, preRoutingWorld, teamOf)
 	for _, test := range []struct {
 		name          string
 		port          int32
@@ -152,7 +159,7 @@ func TestPreRouting(t *testing.T) {
 // TestPreRoutingQuestions: what is asked is what came, but for what clients may not claim.
 func TestPreRoutingQuestions(t *testing.T) {
 	t.Parallel()
-	g, _, asked := startPreRouting(t, teamOf, func(_ *render.Input, p *model.PreRouting) { p.MaxBody = 10 })
+	g, _, asked := startPreRouting(t, preRoutingWorld, teamOf, func(_ *render.Input, p *model.PreRouting) { p.MaxBody = 10 })
 	newClient(t, g.ports[80]).send("POST /none?a=%20b HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.7\r\nContent-Length: 5\r\n\r\nhello")
 	question := next(t, asked)
 	for _, want := range []string{"POST /check/none?a=%20b", "Host: x", "hello"} {
@@ -177,7 +184,7 @@ func TestPreRoutingShares(t *testing.T) {
 		t.Run(owner, func(t *testing.T) {
 			t.Parallel()
 			release := make(chan struct{})
-			g, _, _ := startPreRouting(t, func(http.ResponseWriter, *http.Request) { <-release }, func(in *render.Input, _ *model.PreRouting) {
+			g, _, _ := startPreRouting(t, preRoutingWorld, func(http.ResponseWriter, *http.Request) { <-release }, func(in *render.Input, _ *model.PreRouting) {
 				in.Table.Shares.Owner, in.Table.Shares.Questions = owner, most
 			})
 			got := make(chan int, most+more)
@@ -211,5 +218,102 @@ func TestPreRoutingTooLong(t *testing.T) {
 		if got := filters.Problem(&routing.Rule{Action: &routing.Action{PreRouting: asks}}); (got != "") != want {
 			t.Errorf("%d bytes of names: got the problem %q", most, got)
 		}
+	}
+}
+
+// TestPreRoutingOverTLS: of two listeners of a port, the one whose hostname is closest to the request's has it asked.
+func TestPreRoutingOverTLS(t *testing.T) {
+	t.Parallel()
+	ca := certtest.NewAuthority(t)
+	world := strings.NewReplacer(
+		"{name: asked, port: 80, protocol: HTTP}", `{name: asked, port: 443, protocol: HTTPS, hostname: a.io, tls: {certificateRefs: [{name: a}]}}`,
+		"{name: open, port: 81, protocol: HTTP}", `{name: open, port: 443, protocol: HTTPS, hostname: "*.io", tls: {certificateRefs: [{name: b}]}}`,
+		"hostnames: [x]", "hostnames: [a.io, b.io]",
+	).Replace(preRoutingWorld) + "certificates: {asked: [{secret: a, names: [a.io]}], open: [{secret: b, names: [b.io]}]}"
+	g, _, asked := startPreRouting(t, world, teamOf, func(in *render.Input, _ *model.PreRouting) {
+		in.Paths.CertificateDir = t.TempDir()
+		for _, name := range []string{"a", "b"} {
+			writeSecret(t, in.Paths, name, ca.Issue(t, []string{name + ".io"}))
+		}
+	})
+	for host, want := range map[string]struct{ status, questions int }{"a.io": {401, 1}, "b.io": {200, 0}} {
+		for _, protocol := range []string{"h2", "http/1.1"} {
+			client := httpsClient(t, g.ports[443], &tls.Config{ServerName: host, RootCAs: ca.Pool(), NextProtos: []string{protocol}})
+			client.Transport.(*http.Transport).ForceAttemptHTTP2 = protocol == "h2"
+			got, err := fetch(client, "https://"+host+"/app", host)
+			if err != nil || got.Status != want.status || len(asked) != want.questions {
+				t.Errorf("%s over %s: got %d after %d questions (%v), want %d after %d", host, protocol, got.Status, len(asked), err, want.status, want.questions)
+			}
+			for len(asked) > 0 {
+				<-asked
+			}
+		}
+	}
+}
+
+// TestPreRoutingCookies: the cookies of logins are for no question, and the cookies of its answer take the place of the
+// client's.
+func TestPreRoutingCookies(t *testing.T) {
+	t.Parallel()
+	world := strings.Replace(preRoutingWorld, "    - name: open\n", `    - name: login
+      listeners: [open]
+      rules: [{filters: [{type: OIDC, oidc: {issuer: "https://id.example.com", clientID: shop, secretRef: {name: login}}}], backendRefs: [{name: web, port: 80}]}]
+    - name: open
+`, 1)
+	answers := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cookie", "checked=1") }
+	g, web, asked := startPreRouting(t, world, answers, func(_ *render.Input, p *model.PreRouting) {
+		p.RequestHeaders, p.ResponseHeaders = []string{"cookie"}, []string{"cookie"}
+	})
+	for _, cookies := range []string{"a=1", "a=1; __Host-gateway-session=secret"} {
+		for _, headers := range []string{"", "X-Team: blue\r\n"} { // a rule without filters, and one with filters
+			newClient(t, g.ports[80]).send("GET /app HTTP/1.1\r\nHost: x\r\n" + headers + "Cookie: " + cookies + "\r\n\r\n")
+			if question := next(t, asked); !strings.Contains(question, "Cookie: a=1\r\n") {
+				t.Errorf("%s: the Service is asked with %s", cookies, question)
+			}
+			if request := next(t, web); !strings.Contains(request, "Cookie: checked=1\r\n") || strings.Contains(request, "a=1") {
+				t.Errorf("%s: the backend gets %s", cookies, request)
+			}
+		}
+	}
+}
+
+// TestPreRoutingChanges: the first question takes a reload, and so does the last one that goes. All others are data, and
+// what changed is rendered as if nothing had been rendered before.
+func TestPreRoutingChanges(t *testing.T) {
+	t.Parallel()
+	w := rendertest.Parse(t, preRoutingWorld)
+	in := w.Input(t)
+	var compiler routing.Compiler
+	compiler.Check = filters.Problem
+	var renderer render.Renderer
+	load := func(paths ...string) ir.Config {
+		gateway := source.Translate(&appv1.Gateway{Spec: w.Spec})
+		for i, path := range paths {
+			if path != "" {
+				asks := model.ExternalAuth{Backend: routing.Backend{Service: "first", Port: 80}, Path: path}
+				gateway.Listeners[i].Filters = &model.Action{PreRouting: &model.PreRouting{ExternalAuth: asks}}
+			}
+		}
+		in.Table, _ = compiler.Compile(gateway)
+		got := renderer.Render(in)
+		fresh := in
+		fresh.Table, _ = routing.Compile(gateway, filters.Problem)
+		if want := render.Render(fresh); !maps.EqualFunc(got.AllFiles(), want.AllFiles(), bytes.Equal) {
+			t.Errorf("with the questions %q, what is rendered after others differs:\n%s\nwant\n%s", paths, got.AllFiles()[ir.HostsFile], want.AllFiles()[ir.HostsFile])
+		}
+		return got
+	}
+	running := load("", "")
+	for _, test := range []struct {
+		paths  []string
+		reload bool
+	}{
+		{[]string{"/a", ""}, true}, {[]string{"/b", ""}, false}, {[]string{"/b", "/a"}, false}, {[]string{"", "/a"}, false}, {[]string{"", ""}, true},
+	} {
+		desired := load(test.paths...)
+		if got := plan.Diff(desired, running).Reload; (got != "") != test.reload {
+			t.Errorf("to the questions %q: got the reload %q, want one: %t", test.paths, got, test.reload)
+		}
+		running = desired
 	}
 }

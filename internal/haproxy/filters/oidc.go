@@ -105,11 +105,12 @@ const (
 
 // TakeCookies returns the lines that take the cookies of logins and sessions out of requests which meet a condition, so
 // that no backend, question or copy has them, whatever rule takes the request. Without a rule that has the filter,
-// there are none. What there was is in txn.login_cookies, for the filter.
+// there are none. What there was is in txn.login_cookies, for the filter. Where a question comes before the rule, they
+// are taken before it, and never again: its answer may replace the client's cookies.
 //
 // Of several headers with cookies, not all could be removed. Browsers have one, and so has a request of HTTP/2.
 func TakeCookies(env Env, condition string) []ir.Line {
-	if !oidc.isNeeded(env) {
+	if !oidc.isNeeded(env) || HasPreRouting(env) && !env.isPreRouting {
 		return nil
 	}
 	const rest = `var(txn.login_cookies),regsub('(?:^|;)[ \t]*+` + login.CookiePrefix + `[^;]*+',,g),regsub('^[; \t]+',)`

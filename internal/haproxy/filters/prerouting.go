@@ -27,13 +27,16 @@ func HasPreRouting(env Env) bool {
 	return slices.ContainsFunc(env.Rules, func(rule *routing.Rule) bool { return rule.PreRouting != nil })
 }
 
-// PreRouting returns the lines that ask about requests before a rule is chosen. name is the expression for the name in
-// filters.map; "": the listener has no question. A request passes only if the entry was found. What a rule's own
-// filters find is as if there had been no question.
-func PreRouting(env Env, name string) []string {
+// PreRouting returns the lines that ask about requests before a rule is chosen; nil: no listener has a question. name is
+// the expression for the name in filters.map; "": the listener has no question. A request passes only if the entry was
+// found. What a rule's own filters find is as if there had been no question.
+func PreRouting(env Env, name string) []ir.Line {
+	if !HasPreRouting(env) {
+		return nil
+	}
 	const asks = "{ var(txn.prerouting) -m len gt 0 }"
 	env.isShadow, env.isPreRouting = false, true
-	return slices.Concat([]string{
+	return slices.Concat(TakeCookies(env, ""), ir.Lines("", slices.Concat([]string{
 		"http-request set-var(txn.prerouting) " + name,
 		"http-request set-var(txn.filters) var(txn.prerouting),map_str(" + env.Paths.Map(ir.FiltersFile) + ") if " + asks,
 		"http-request deny deny_status 500 if " + asks + " !" + has("auth"),
@@ -44,7 +47,7 @@ func PreRouting(env Env, name string) []string {
 		"http-request unset-var(txn.auth_body)",
 		"http-request unset-var(" + team + ")",
 		"http-request unset-var(txn.filters)",
-	})
+	})...))
 }
 
 // AfterPreRouting returns the lines that give the client the cookies of answers, also if its rule has no filters.

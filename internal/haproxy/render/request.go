@@ -85,19 +85,10 @@ func (r *Renderer) routingLines() []ir.Line {
 		"http-request deny deny_status 400 unless { var(txn.clean) -m found }",
 	}, odd...)
 	return slices.Concat(
-		ir.Lines("", lines...), r.preRoutingLines(), found, filters.TakeCookies(r.env(), isPlain+" "), ir.Lines("", rest...),
+		ir.Lines("", lines...), filters.PreRouting(r.env(), "var(txn.hosts),field(1,|),field(3,/)"), found, filters.TakeCookies(r.env(), isPlain+" "), ir.Lines("", rest...),
 		ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), ir.Lines("", watchLine("{ var(txn.hit) -m found }")),
 		r.filterLines(),
 	)
-}
-
-// preRoutingLines carry out what happens before a rule is chosen, if a listener has that.
-func (r *Renderer) preRoutingLines() []ir.Line {
-	if !filters.HasPreRouting(r.env()) {
-		return nil
-	}
-	lines := filters.PreRouting(r.env(), "var(txn.hosts),field(1,|),field(3,/)")
-	return slices.Concat(filters.TakeCookies(r.env(), ""), ir.Lines("", lines...))
 }
 
 // loggedHeaderLines keep the headers that are to be logged as the client has sent them.
