@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"cmp"
+	"slices"
 
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -76,12 +77,5 @@ func (l *listener) addPreRouting() {
 
 // asks reports whether a ListenerSet has such a listener.
 func (p *parent) asks() bool {
-	if p != nil {
-		for _, l := range p.listeners {
-			if l.preRouting != nil {
-				return true
-			}
-		}
-	}
-	return false
+	return p != nil && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.preRouting != nil })
 }
