@@ -277,8 +277,8 @@ func TestPreRoutingCookies(t *testing.T) {
 	}
 }
 
-// TestPreRoutingChanges: the first question takes a reload, and so does the last one that goes. All others are data, and
-// what changed is rendered as if nothing had been rendered before.
+// TestPreRoutingChanges: the first question takes a reload, and so does the last one that goes. All others are data. A
+// change is rendered as if nothing had been rendered before.
 func TestPreRoutingChanges(t *testing.T) {
 	t.Parallel()
 	w := rendertest.Parse(t, preRoutingWorld)

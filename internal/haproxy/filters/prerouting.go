@@ -27,9 +27,9 @@ func HasPreRouting(env Env) bool {
 	return slices.ContainsFunc(env.Rules, func(rule *routing.Rule) bool { return rule.PreRouting != nil })
 }
 
-// PreRouting returns the lines that ask about requests before a rule is chosen; nil: no listener has a question. name is
-// the expression for the name in filters.map; "": the listener has no question. A request passes only if the entry was
-// found. What a rule's own filters find is as if there had been no question.
+// PreRouting returns the lines that ask about requests before a rule is chosen; nil: no listener has a question. name
+// is the expression for the name of the question in filters.map; if it is empty, the listener has none. A request
+// passes only if the entry is found. For the filters of its rule, it is as if there had been no question.
 func PreRouting(env Env, name string) []ir.Line {
 	if !HasPreRouting(env) {
 		return nil

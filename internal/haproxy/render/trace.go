@@ -12,8 +12,8 @@ import (
 // have the level info, which this log does not take. Those that are sampled have the level notice.
 const traceLog = "log ring@traced len 16384 format raw profile traced local0 notice"
 
-// tracedLog is the line of a request. Its number is counted while it is written: a long request ends after many that began
-// later. The version is in a variable, because HAProxy forgets it for a request with a long URL.
+// tracedLog is the line of a request. Its number is counted while it is written: a long request ends after many that
+// began later. The version is in a variable, because HAProxy forgets it for a request with a long URL.
 var tracedLog = `{"number":%[sc_inc_gpc0(` + itoa(traceCounter) + `)],"start":%[request_date(us)],"end":%[date(0,us)],` + traceIDs + `,` +
 	`"parentId":"%[var(txn.parent),field(3,-)]","client":"%[var(sess.client)]","scheme":"%[var(sess.scheme)]","version":"%[var(txn.version)]",` +
 	`"serverAddress":"%si","serverPort":"%sp",` + logRequest + logSent + logTimes + logRoute + `,"filter":"%[var(txn.guard)]",` + logEnd + `}`
